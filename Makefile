@@ -1,0 +1,40 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types imports unit format clean
+
+help: ## Say what each target does
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: .venv/.installed ## Make .venv with everything in it, once
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup ## Learn the bundled digits in five tasks, then forget a class
+	$(BIN)/redunet demo --out demo
+
+test: lint types imports unit ## All checks: lint, types, import rules, tests
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports --no-cache
+
+unit: setup
+	$(BIN)/pytest -q
+
+format: setup ## Put the code in its usual form
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean: ## Remove what the other targets made
+	rm -rf .venv build dist demo src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

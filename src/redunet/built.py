@@ -1,0 +1,64 @@
+"""What a model builds when it is first needed: the network and its read-out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from redunet.moments import ClassMoments
+from redunet.network import ReduNet, build_network
+from redunet.readouts import NearestSubspace
+from redunet.settings import Settings
+
+
+class StreamingWarning(UserWarning):
+    """The layers do not fit the memory that was granted, so each use builds them anew."""
+
+
+class Built:
+    """The network and read-out of fixed moments, made lazily and kept while settings stay.
+
+    Parameters
+    ----------
+    moments : ClassMoments
+    """
+
+    def __init__(self, moments: ClassMoments) -> None:
+        self._moments = moments
+        self._network: tuple[Any, ReduNet] | None = None
+        self._readout: tuple[Any, NearestSubspace] | None = None
+
+    def network(self, settings: Settings, device: str, memory: int) -> ReduNet:
+        """The network; its layers are kept where they fit the memory, in bytes."""
+        k, d = len(self._moments), self._moments.n_features
+        size = settings.n_layers * (k + 1) * d * d * settings.torch_dtype.itemsize
+        keep = size <= memory
+        key = (settings.eps, settings.schedule, settings.dtype, device, keep)
+        if self._network is None or self._network[0] != key:
+            network = build_network(
+                self._moments,
+                settings.eps,
+                settings.schedule,
+                dtype=settings.torch_dtype,
+                device=device,
+                keep=keep,
+            )
+            self._network = (key, network)
+            if not keep:
+                warnings.warn(
+                    f"{settings.n_layers} layers take {size / 1e9:.3g} GB, more than memory="
+                    f"{memory / 1e9:.3g} GB allows, so each predict builds them anew, "
+                    f"about {settings.n_layers * (4 * k + 1) * d**3:.0e} operations: "
+                    f"raise memory to keep them, or predict many samples in one call",
+                    StreamingWarning,
+                    stacklevel=2,
+                )
+        return self._network[1]
+
+    def readout(self, network: ReduNet, n_components: int) -> NearestSubspace:
+        """The read-out of the network's last moments."""
+        key = (id(network), n_components)
+        if self._readout is None or self._readout[0] != key:
+            readout = NearestSubspace.from_moments(network.last_moments(), n_components)
+            self._readout = (key, readout)
+        return self._readout[1]

@@ -1,0 +1,34 @@
+"""Everything that can go wrong, by kind.
+
+Each kind is also the built-in exception that a caller would expect, so that
+code which knows nothing of this package still catches it. A message is one
+line: what was expected, what came, what to do.
+"""
+
+
+class ReduNetError(Exception):
+    """Any error that this package raises on purpose."""
+
+
+class DataError(ReduNetError, ValueError):
+    """Samples or labels that cannot be used as they are."""
+
+
+class DataTypeError(DataError, TypeError):
+    """Samples or labels of a type that cannot be used."""
+
+
+class SettingsError(ReduNetError, ValueError):
+    """A setting outside its range, or settings that do not go together."""
+
+
+class NumericalError(ReduNetError, ArithmeticError):
+    """A matrix that should have been positive definite was not."""
+
+
+class ModelFileError(ReduNetError, ValueError):
+    """A file that is no model, is damaged, or comes from a newer version."""
+
+
+class FileAccessError(ReduNetError, OSError):
+    """A file or folder that could not be read or written."""

@@ -1,0 +1,59 @@
+"""Fixed maps from raw input to feature vectors.
+
+A feature map is a frozen value: made once, from constants or from images that
+one names, and then given to the estimator, which saves it with the model. The
+bits of a sample's features depend on that sample alone, not on the batch it
+comes in, so every promise of exactness holds through the map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from redunet.errors import DataError
+from redunet.features.lift import GaussianLift
+from redunet.features.standardize import Flatten, Standardize
+
+__all__ = ["FeatureMap", "Flatten", "GaussianLift", "Standardize", "restore"]
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """What the estimator asks of a feature map."""
+
+    kind: ClassVar[str]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one raw sample."""
+
+    @property
+    def n_features(self) -> int:
+        """d, the length of a feature vector."""
+
+    @property
+    def learnt_from_data(self) -> bool:
+        """Whether the map holds statistics of somebody's data, which `forget` cannot withdraw."""
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d) in float64, of raw samples, (n, *input_shape)."""
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Constructor arguments, as plain values and as tensors, that make this map again."""
+
+
+_KINDS: dict[str, Any] = {cls.kind: cls for cls in (Flatten, GaussianLift, Standardize)}
+
+
+def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
+    """The feature map whose state was saved."""
+    if kind not in _KINDS:
+        raise DataError(f"expected a feature map among {', '.join(_KINDS)}, got {kind!r}")
+    plain = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    restored: FeatureMap = _KINDS[kind](**plain, **tensors)
+    return restored

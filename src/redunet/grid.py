@@ -1,0 +1,89 @@
+"""Feature vectors on the unit sphere, ready for the grid of whole numbers.
+
+What is learnt of a sample must not depend on the batch or the memory layout it
+came in, to the last bit. So squares are summed as integers, which is exact in
+any order, and the square root comes from the one source that is correctly
+rounded everywhere (PyTorch's on the CPU is not).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from redunet.errors import DataError
+
+GRID = 2**20
+"""Steps of the grid in one unit of length."""
+
+
+def unit_rows(X: Tensor) -> Tensor:
+    """Put each row on the unit sphere; a zero row stays zero.
+
+    The bits of a row's result depend on the values in that row alone: not on
+    the other rows, nor on memory layout, dtype (where it holds the same
+    values) or device. Permuting the columns of X permutes those of the result,
+    and scaling X by a power of two changes nothing, both to the last bit.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, d), finite
+
+    Returns
+    -------
+    Tensor of shape (n, d), float64
+    """
+    X = X.to(torch.float64)
+    # The largest entry of each row is brought to between 2^(bits-1) and 2^bits, with bits such
+    # that a sum of d products of two numbers of that size fits a signed 64-bit integer.
+    bits = (63 - X.shape[1].bit_length()) // 4 * 2
+    shift = bits - torch.frexp(X.abs().amax(dim=1)).exponent.to(torch.int64)
+    half = shift // 2  # in two steps: the whole shift may leave the range of a double
+    X = X * _power_of_two(half)[:, None] * _power_of_two(shift - half)[:, None]
+    # x = high + low / 2^bits, so x² = high² + 2 high low / 2^bits up to what no double can tell.
+    high = X.round()
+    low = (X - high).mul_(2.0**bits).round_()
+    squares = _exact_sum(high * high)
+    mixed = _exact_sum(low.mul_(high)) if bool(low.any()) else [0] * len(squares)
+    norms = [
+        math.ldexp(math.sqrt((square << bits) + 2 * mix), -bits // 2) or 1.0
+        for square, mix in zip(squares, mixed, strict=True)
+    ]
+    return X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
+
+
+def _exact_sum(whole: Tensor) -> list[int]:
+    """Sums of rows of whole numbers, the same in any order."""
+    return cast("list[int]", whole.to(torch.int64).sum(dim=1).tolist())
+
+
+def _power_of_two(exponent: Tensor) -> Tensor:
+    """2^exponent as float64, made of its bits; exponent int64, from -1022 to 1023."""
+    return ((exponent + 1023) << 52).view(torch.float64)
+
+
+def within_range(X: Tensor, low: float, high: float) -> Tensor:
+    """Scale values of a known range into [-1, 1] by a power of two, exactly.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, d)
+    low, high : float
+        The range that was promised; a value outside of it is an error.
+
+    Returns
+    -------
+    Tensor of shape (n, d), float64
+    """
+    X = X.to(torch.float64)
+    smallest, largest = X.aminmax()
+    if smallest < low or largest > high:
+        raise DataError(
+            f"expected values within input_range=({low:g}, {high:g}), got values from "
+            f"{smallest:g} to {largest:g}: scale the input, or fit anew with a wider input_range"
+        )
+    bound = max(abs(low), abs(high))
+    return X * math.ldexp(1.0, -math.frexp(bound)[1])

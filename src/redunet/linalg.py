@@ -1,0 +1,105 @@
+"""Numerics of symmetric positive definite matrices.
+
+Of the core, this is the one file that knows about devices, batches and BLAS:
+on a CPU matrices are treated one at a time, on a GPU all of a stack at once.
+No jitter is ever added: the matrices of this package have the form I + αΣ and
+are positive definite by construction, so a failed factorisation is an error.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from redunet.errors import NumericalError
+
+
+def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Inverse and log-determinant by one Cholesky factorisation.
+
+    Parameters
+    ----------
+    A : Tensor of shape (..., d, d)
+        Symmetric positive definite; only the lower triangle is read.
+
+    Returns
+    -------
+    inverse : Tensor of shape (..., d, d)
+        Symmetric to the last bit.
+    log_det : Tensor of shape (...)
+    """
+    if A.ndim > 2 and A.device.type == "cpu":
+        inverse = torch.empty_like(A)
+        log_det = A.new_empty(A.shape[:-2])
+        for index in range(A.shape[0]):
+            inverse[index], log_det[index] = spd_inverse(A[index])
+        return inverse, log_det
+    factor, info = torch.linalg.cholesky_ex(A)
+    if bool(info.any()):
+        raise NumericalError(
+            f"expected a positive definite matrix, but the Cholesky factorisation of a "
+            f"{A.shape[-1]} x {A.shape[-1]} matrix in {str(A.dtype).removeprefix('torch.')} "
+            f"failed: raise eps, lower step, or use dtype='float64'"
+        )
+    log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return torch.cholesky_inverse(factor), log_det
+
+
+def congruence(L: Tensor, S: Tensor) -> Tensor:
+    """L S Lᵀ for symmetric S, symmetric to the last bit.
+
+    Parameters
+    ----------
+    L, S : Tensor of shape (..., d, d)
+
+    Returns
+    -------
+    Tensor of shape (..., d, d)
+    """
+    T = L @ S @ L.mT
+    return (T + T.mT).mul_(0.5)
+
+
+def add_identity(A: Tensor, scale: float = 1.0) -> Tensor:
+    """Add ``scale`` times the identity to A in place, and return A."""
+    A.diagonal(dim1=-2, dim2=-1).add_(scale)
+    return A
+
+
+def is_semidefinite(A: Tensor, tolerance: float) -> bool:
+    """Whether no eigenvalue of A is below ``-tolerance`` times the largest.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d), symmetric, float64
+    tolerance : float
+        Well above the rounding of a factorisation, d · 2⁻⁵³.
+    """
+    vector = A.diagonal().clamp(min=0).sqrt()
+    for _ in range(30):  # the power method: a few per cent are close enough
+        vector = A @ vector
+        largest = torch.linalg.vector_norm(vector)
+        if not largest > 0:
+            return not bool(A.any())
+        vector /= largest
+    _, info = torch.linalg.cholesky_ex(add_identity(A.clone(), tolerance * float(largest)))
+    return not bool(info)
+
+
+def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The n largest eigenvalues of a symmetric matrix, descending, and their vectors.
+
+    Always computed in float64: in float32 the solver can fail on large moments.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d)
+    n : int
+
+    Returns
+    -------
+    values : Tensor of shape (n,), float64
+    vectors : Tensor of shape (d, n), float64
+    """
+    values, vectors = torch.linalg.eigh(A.to(torch.float64))
+    return values.flip(0)[:n], vectors.flip(1)[:, :n]

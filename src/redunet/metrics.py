@@ -1,0 +1,105 @@
+"""How well a learner did over a stream of tasks, and how well it knows what it knows.
+
+Most are functions of the accuracy matrix A, where A[t, s] is the accuracy on
+the test samples of task s after learning task t (both from 0; s ≤ t, and NaN
+above the diagonal).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from redunet.errors import DataError
+
+Matrix = NDArray[np.float64]
+
+
+def average_incremental_accuracy(seen: ArrayLike) -> float:
+    """Mean over t of the accuracy on all classes seen after task t.
+
+    Parameters
+    ----------
+    seen : array-like of shape (T,)
+        Accuracy on the pooled test samples of all classes seen, after each task.
+    """
+    return float(np.mean(np.asarray(seen, dtype=np.float64)))
+
+
+def decay(seen: ArrayLike) -> float:
+    """Accuracy on all classes seen after the first task, minus that after the last."""
+    values = np.asarray(seen, dtype=np.float64)
+    return float(values[0] - values[-1])
+
+
+def forgetting(A: ArrayLike) -> float:
+    """Mean over all tasks but the last of the best accuracy it had before, minus its final one.
+
+    That is the mean over s < T−1 of max_{s ≤ t < T−1} A[t, s] − A[T−1, s]; zero
+    for a single task.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> forgetting([[1.0, nan, nan], [0.75, 1.0, nan], [0.5, 0.875, 1.0]])
+    0.3125
+    """
+    A = _matrix(A)
+    if len(A) == 1:
+        return 0.0
+    best = np.nanmax(A[:-1, :-1], axis=0)
+    return float(np.mean(best - A[-1, :-1]))
+
+
+def backward_transfer(A: ArrayLike) -> float:
+    """Mean over s < T−1 of A[T−1, s] − A[s, s]: what later tasks did to earlier ones.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> backward_transfer([[1.0, nan, nan], [0.75, 1.0, nan], [0.5, 0.875, 1.0]])
+    -0.3125
+    """
+    A = _matrix(A)
+    if len(A) == 1:
+        return 0.0
+    return float(np.mean(A[-1, :-1] - np.diagonal(A)[:-1]))
+
+
+def calibration_error(probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 15) -> float:
+    """Expected calibration error of the largest probabilities.
+
+    Samples are sorted into ``n_bins`` bins of equal width by their largest
+    probability; the error is the mean, weighted by the samples in a bin, of
+    |accuracy − mean largest probability| in it.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, k)
+    correct : array-like of shape (n,), bool
+        Whether the class of the largest probability is the true one.
+    n_bins : int, default=15
+
+    Examples
+    --------
+    >>> calibration_error([[0.75, 0.25], [0.25, 0.75]], [True, False])
+    0.25
+    """
+    confidence = np.asarray(probabilities, dtype=np.float64).max(axis=1)
+    hit = np.asarray(correct, dtype=np.float64)
+    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    error = 0.0
+    for index in range(n_bins):
+        inside = bins == index
+        if inside.any():
+            error += inside.mean() * abs(hit[inside].mean() - confidence[inside].mean())
+    return float(error)
+
+
+def _matrix(values: ArrayLike) -> Matrix:
+    A: Matrix = np.asarray(values, dtype=np.float64)
+    if A.ndim != 2 or A.shape[0] != A.shape[1] or np.isnan(A[np.tril_indices(len(A))]).any():
+        raise DataError(
+            f"expected a square accuracy matrix, known up to its diagonal, got shape {A.shape}"
+        )
+    return A

@@ -1,0 +1,380 @@
+"""What is remembered: count, sum and second moment of each class, as integers.
+
+A feature vector is put on the grid of step 2⁻²⁰, x̃ = round(2²⁰ x), and what is
+summed are integers. Integer sums do not depend on their order, so learning,
+withdrawing, merging and reordering are exact to the last bit, and two tables
+can be compared with ``==``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from redunet.errors import DataError
+from redunet.grid import GRID, unit_rows
+from redunet.linalg import is_semidefinite
+
+Label: TypeAlias = int | str
+
+MAX_COUNT = 2**23 - 1
+"""Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
+
+EXACT_ROWS = 2**13
+"""Most rows whose product has entries of at most 2⁵³, exact in float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """Count, sum and second moment of one class, on the grid.
+
+    Parameters
+    ----------
+    count : int
+    sum : Tensor of shape (d,), int64
+    second_moment : Tensor of shape (d, d), int64
+    """
+
+    count: int
+    sum: Tensor
+    second_moment: Tensor
+
+    def __post_init__(self) -> None:
+        if not 0 < self.count <= MAX_COUNT:
+            raise DataError(
+                f"expected 1 to {MAX_COUNT:,} samples in a class, got {self.count:,}: "
+                f"the grid holds no more, so split the class"
+            )
+        n = self.count
+        diagonal = self.second_moment.diagonal()
+        if (
+            int(self.sum.abs().max()) > n * GRID
+            or int(diagonal.max()) > n * GRID**2
+            or int(diagonal.min()) < 0
+        ):
+            raise DataError(
+                f"expected grid values of at most {GRID:,} in size, but the moments of a class "
+                f"of {n:,} samples exceed that: put the samples on the unit sphere first"
+            )
+
+    def __add__(self, other: Moment) -> Moment:
+        return Moment(
+            self.count + other.count,
+            self.sum + other.sum,
+            self.second_moment + other.second_moment,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Moment):
+            return NotImplemented
+        return (
+            self.count == other.count
+            and torch.equal(self.sum, other.sum)
+            and torch.equal(self.second_moment, other.second_moment)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def without(self, other: Moment) -> Moment | None:
+        """Withdraw what ``other`` added; None where nothing is left.
+
+        Only necessary conditions can be checked: the count does not fall below
+        zero, and [[n, sᵀ], [s, S]] stays positive semi-definite. They catch
+        every stranger where a class has fewer samples than features; with many
+        samples a stranger's sample may pass.
+        """
+        count = self.count - other.count
+        total = self.sum - other.sum
+        second_moment = self.second_moment - other.second_moment
+        if count == 0 and not total.any() and not second_moment.any():
+            return None
+        if count > 0:
+            d = len(total)
+            block = torch.empty(d + 1, d + 1, dtype=torch.float64)
+            block[0, 0] = float(count * GRID**2)
+            block[0, 1:] = block[1:, 0] = total.to(torch.float64) * GRID
+            block[1:, 1:] = second_moment.to(torch.float64)
+            if is_semidefinite(block, d * 2.0**-50):
+                return Moment(count, total, second_moment)
+        raise DataError(
+            f"expected samples that were learnt before, but withdrawing these {other.count:,} "
+            f"from a class of {self.count:,} leaves moments that no samples have: "
+            f"withdraw only what was learnt, with the label it was learnt under"
+        )
+
+    def Sigma(self) -> Tensor:
+        """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""
+        trace = sum(self.second_moment.diagonal().tolist())
+        if trace == 0:
+            raise DataError(
+                "expected at least one sample that is not zero in each class, but a class has "
+                "zero vectors only: learn more samples of it, or forget it"
+            )
+        return self.second_moment.to(torch.float64).mul_(self.count / trace)
+
+
+class ClassMoments:
+    """The moments of each class: a value, never changed in place.
+
+    Parameters
+    ----------
+    n_features : int
+        d, the length of a feature vector.
+    table : mapping from label to Moment, default=()
+        Labels are all int or all str.
+
+    Examples
+    --------
+    >>> import torch
+    >>> first = ClassMoments(2).update(torch.tensor([[3.0, 4.0]]), [0])
+    >>> both = first.update(torch.tensor([[0.0, 2.0], [1.0, 0.0]]), [1, 0])
+    >>> both.labels, both.counts
+    ((0, 1), (2, 1))
+    >>> both - both.select([1]) == both.drop([1])
+    True
+    """
+
+    def __init__(self, n_features: int, table: Mapping[Label, Moment] | None = None) -> None:
+        self.n_features = n_features
+        table = table or {}
+        _check_labels(table)
+        self._table = {label: table[label] for label in sorted(table)}
+        for moment in self._table.values():
+            if moment.sum.shape != (n_features,):
+                raise DataError(
+                    f"expected moments of {n_features} features, got {len(moment.sum)}: "
+                    f"use the same features throughout"
+                )
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The classes, sorted."""
+        return tuple(self._table)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Samples of each class, in the order of the labels."""
+        return tuple(moment.count for moment in self._table.values())
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self._table)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._table
+
+    def __getitem__(self, label: Label) -> Moment:
+        return self._table[self._known([label])[0]]
+
+    def __repr__(self) -> str:
+        return (
+            f"ClassMoments({len(self)} classes, {sum(self.counts):,} samples, "
+            f"{self.n_features} features)"
+        )
+
+    def update(
+        self, X: Any, y: Any, embed: Callable[[Any], Tensor] = unit_rows, device: str = "cpu"
+    ) -> ClassMoments:
+        """The table after learning samples, of new classes or of old ones.
+
+        Beyond the input and the result, one chunk of rows and one d × d
+        product are held.
+
+        Parameters
+        ----------
+        X : array or Tensor with n rows
+            Indexed by lists of row numbers, so a memory-mapped file will do.
+        y : sequence of n labels, int or str
+        embed : callable, default=unit_rows
+            From a chunk of X to feature vectors of shape (rows, d) with values
+            in [-1, 1], which must not depend on how the rows are chunked.
+        device : str, default="cpu"
+            Where products are computed; the result is the same to the last bit
+            on every device, and is kept on the CPU.
+
+        Returns
+        -------
+        ClassMoments
+        """
+        rows_of: dict[Label, list[int]] = {}
+        for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
+            rows_of.setdefault(label, []).append(row)
+        if len(X) != sum(map(len, rows_of.values())):
+            raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
+        _check_labels((*self._table, *rows_of))
+        return ClassMoments(
+            self.n_features,
+            self._table
+            | {
+                label: self._learn(label, (X, rows), embed, torch.device(device))
+                for label, rows in rows_of.items()
+            },
+        )
+
+    def _learn(
+        self,
+        label: Label,
+        samples: tuple[Any, list[int]],
+        embed: Callable[[Any], Tensor],
+        device: torch.device,
+    ) -> Moment:
+        """The moment of one class with the given rows added."""
+        d = self.n_features
+        X, rows = samples
+        old = self._table.get(label)
+        count = len(rows) + (old.count if old else 0)
+        total = old.sum.clone() if old else torch.zeros(d, dtype=torch.int64)
+        second_moment = old.second_moment.clone() if old else torch.zeros(d, d, dtype=torch.int64)
+        # Small chunks stay in the processor's cache; 512 rows keep large products efficient.
+        step = min(EXACT_ROWS, max(512, 2**19 // d))
+        product = torch.empty(d, d, dtype=torch.float64, device=device)
+        for block in _split(rows, EXACT_ROWS - EXACT_ROWS % step):
+            product.zero_()
+            for chunk in _split(block, step):
+                grid = self._on_grid(embed(X[chunk]).to(device))
+                total += grid.sum(dim=0).to("cpu", torch.int64)
+                product.addmm_(grid.mT, grid)
+            second_moment += product.to(torch.int64).cpu()
+        return Moment(count, total, second_moment)
+
+    def _on_grid(self, vectors: Tensor) -> Tensor:
+        """Grid values of feature vectors, as whole numbers in float64."""
+        if vectors.shape[1] != self.n_features:
+            raise DataError(
+                f"expected {self.n_features} features, got {vectors.shape[1]}: "
+                f"use the same features throughout"
+            )
+        grid = vectors.to(torch.float64).mul(GRID).round_()
+        if not bool((grid.abs() <= GRID).all()):
+            raise DataError(
+                "expected feature values within [-1, 1], got larger ones or NaN: "
+                "put the samples on the unit sphere first"
+            )
+        return grid
+
+    def __add__(self, other: ClassMoments) -> ClassMoments:
+        self._check_same_features(other)
+        _check_labels((*self._table, *other._table))
+        table = dict(self._table)
+        for label, moment in other._table.items():
+            table[label] = table[label] + moment if label in table else moment
+        return ClassMoments(self.n_features, table)
+
+    def __sub__(self, other: ClassMoments) -> ClassMoments:
+        self._check_same_features(other)
+        table = dict(self._table)
+        for label in self._known(other.labels):
+            left = table.pop(label).without(other[label])
+            if left is not None:
+                table[label] = left
+        return ClassMoments(self.n_features, table)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClassMoments):
+            return NotImplemented
+        return self.n_features == other.n_features and self._table == other._table
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def drop(self, labels: Iterable[Label]) -> ClassMoments:
+        """The table without some classes, as if they had never been seen."""
+        gone = set(self._known(labels))
+        return self.select(label for label in self._table if label not in gone)
+
+    def select(self, labels: Iterable[Label]) -> ClassMoments:
+        """The table of some classes only."""
+        return ClassMoments(
+            self.n_features, {label: self._table[label] for label in self._known(labels)}
+        )
+
+    def Sigma(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
+        """Second moments of all classes, each scaled to trace n_j.
+
+        Returns
+        -------
+        Tensor of shape (k, d, d)
+        """
+        d = self.n_features
+        out = torch.empty(len(self), d, d, dtype=dtype, device=device)
+        for index, (label, moment) in enumerate(self._table.items()):
+            try:
+                out[index] = moment.Sigma()
+            except DataError as error:
+                raise DataError(f"class {label!r}: {error}") from None
+        return out
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Everything but the labels, with second moments as packed lower triangles.
+
+        Returns
+        -------
+        dict with int64 tensors
+            ``counts`` (k,), ``sums`` (k, d), ``second_moments`` (k, d(d+1)/2).
+        """
+        k, d = len(self), self.n_features
+        lower = torch.ones(d, d, dtype=torch.bool).tril_()
+        packed = torch.empty(k, d * (d + 1) // 2, dtype=torch.int64)
+        for index, moment in enumerate(self._table.values()):
+            packed[index] = moment.second_moment[lower]
+        return {
+            "counts": torch.tensor(self.counts, dtype=torch.int64),
+            "sums": torch.stack([moment.sum for moment in self._table.values()]),
+            "second_moments": packed,
+        }
+
+    @classmethod
+    def from_tensors(cls, labels: Sequence[Label], tensors: Mapping[str, Tensor]) -> ClassMoments:
+        """The table that `to_tensors` took apart."""
+        counts, sums, packed = (tensors[key] for key in ("counts", "sums", "second_moments"))
+        k, d = sums.shape
+        if counts.shape != (k,) or packed.shape != (k, d * (d + 1) // 2) or len(labels) != k:
+            raise DataError("expected counts, sums and second moments of the same classes")
+        lower = torch.ones(d, d, dtype=torch.bool).tril_()
+        table = {}
+        for label, count, total, triangle in zip(
+            labels, counts.tolist(), sums, packed, strict=True
+        ):
+            second_moment = torch.zeros(d, d, dtype=torch.int64)
+            second_moment[lower] = triangle
+            second_moment += second_moment.tril(-1).mT
+            table[label] = Moment(count, total.clone(), second_moment)
+        return cls(d, table)
+
+    def _known(self, labels: Iterable[Label]) -> list[Label]:
+        labels = list(labels)
+        for label in labels:
+            if label not in self._table:
+                known = ", ".join(map(repr, list(self._table)[:10])) or "none"
+                raise DataError(
+                    f"expected a class that was learnt ({known}{', …' * (len(self) > 10)}), "
+                    f"got {label!r}"
+                )
+        return labels
+
+    def _check_same_features(self, other: ClassMoments) -> None:
+        if self.n_features != other.n_features:
+            raise DataError(
+                f"expected moments of {self.n_features} features, got {other.n_features}: "
+                f"use the same features throughout"
+            )
+
+
+def _check_labels(labels: Iterable[object]) -> None:
+    """All labels are whole numbers, or all are strings."""
+    kinds = {type(label) for label in labels}
+    if not (kinds <= {int} or kinds <= {str}):
+        raise DataError(
+            f"expected labels that are all int or all str, got "
+            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}: "
+            f"use one type of label throughout"
+        )
+
+
+def _split(rows: list[int], size: int) -> Iterator[list[int]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))

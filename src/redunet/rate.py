@@ -1,0 +1,159 @@
+"""The objective, rate reduction, and its two operators, as functions of moments.
+
+===========  ============  ==========  =====================================================
+symbol       code          shape       meaning
+===========  ============  ==========  =====================================================
+d, k         ``d, k``                  features, classes
+n_j, m       ``counts``    (k,)        samples of class j; samples in all, m = Σ n_j
+Σ_j          ``Sigma``     (k, d, d)   second moment of class j's features, tr Σ_j = n_j
+ε            ``eps``                   precision of the coding
+α, α_j       ``alpha``                 d / (m ε²); d / (n_j ε²)
+γ_j          ``gamma``     (k,)        n_j / m
+R            ``R``                     ½ log det(I + α Σ), with Σ the sum of all Σ_j
+R_c          ``R_c``                   Σ_j γ_j/2 log det(I + α_j Σ_j)
+ΔR           ``delta_R``               R − R_c, what each layer raises
+E            ``E``         (d, d)      expansion: α (I + α Σ)⁻¹, so that ∂R/∂Z = E Z
+C_j          ``C``         (k, d, d)   compression: α_j (I + α_j Σ_j)⁻¹, ∂R_c/∂Z_j = γ_j C_j Z_j
+===========  ============  ==========  =====================================================
+
+Here Z holds samples as columns, Z_j those of class j, and Σ_j = Z_j Z_jᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redunet.linalg import add_identity, spd_inverse
+
+
+@dataclass(frozen=True)
+class Coding:
+    """The scalars of the objective, from counts, dimension and precision.
+
+    Parameters
+    ----------
+    counts : tuple of k int
+        n_j, the samples of each class.
+    d : int
+    eps : float
+        ε, the precision of the coding.
+    """
+
+    counts: tuple[int, ...]
+    d: int
+    eps: float
+
+    @property
+    def alpha(self) -> float:
+        """α = d / (m ε²)."""
+        return self.d / (sum(self.counts) * self.eps**2)
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """α_j = d / (n_j ε²)."""
+        return tuple(self.d / (n * self.eps**2) for n in self.counts)
+
+    @property
+    def gamma(self) -> tuple[float, ...]:
+        """γ_j = n_j / m."""
+        return tuple(n / sum(self.counts) for n in self.counts)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The value of the objective.
+
+    Parameters
+    ----------
+    R : float
+        Rate of all features together.
+    R_c : float
+        Rate of the features class by class.
+    """
+
+    R: float
+    R_c: float
+
+    @property
+    def delta_R(self) -> float:
+        """ΔR = R − R_c."""
+        return self.R - self.R_c
+
+
+def operators(Sigma: Tensor, coding: Coding) -> tuple[Tensor, Tensor, Rate]:
+    """The gradient operators of the objective, and its value.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (k, d, d)
+    coding : Coding
+
+    Returns
+    -------
+    E : Tensor of shape (d, d)
+    C : Tensor of shape (k, d, d)
+    rate : Rate
+    """
+    alpha = coding.alpha
+    alphas = Sigma.new_tensor(coding.alphas)[:, None, None]
+    E, log_det = spd_inverse(add_identity(alpha * sum_over_classes(Sigma)))
+    C, log_dets = spd_inverse(add_identity(alphas * Sigma))
+    R_c = sum(g * x for g, x in zip(coding.gamma, log_dets.tolist(), strict=True))
+    return E.mul_(alpha), C.mul_(alphas), Rate(0.5 * float(log_det), 0.5 * R_c)
+
+
+def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
+    """R, R_c and ΔR of given second moments.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (k, d, d)
+        Second moment of each class, of trace n_j.
+    counts : sequence of k int
+    eps : float
+
+    Returns
+    -------
+    Rate
+
+    Examples
+    --------
+    Two classes on orthogonal lines are worth coding apart:
+
+    >>> import torch
+    >>> Sigma = torch.diag_embed(torch.tensor([[8.0, 0.0], [0.0, 8.0]]))
+    >>> rate = rate_reduction(Sigma, [8, 8], eps=0.5)
+    >>> round(rate.R, 4), round(rate.R_c, 4), round(rate.delta_R, 4)
+    (1.6094, 1.0986, 0.5108)
+    """
+    return operators(Sigma, Coding(tuple(counts), Sigma.shape[-1], eps))[2]
+
+
+def sum_over_classes(Sigma: Tensor) -> Tensor:
+    """Σ = Σ_1 + … + Σ_k, added in the order of the classes."""
+    total = Sigma[0].clone()
+    for Sigma_j in Sigma[1:]:
+        total += Sigma_j
+    return total
+
+
+def Sigma_of(C: Tensor, coding: Coding) -> Tensor:
+    """Second moments read back from compression operators: Σ_j = C_j⁻¹ − I/α_j.
+
+    Parameters
+    ----------
+    C : Tensor of shape (k, d, d)
+    coding : Coding
+
+    Returns
+    -------
+    Tensor of shape (k, d, d)
+    """
+    Sigma, _ = spd_inverse(C)
+    inverse_alphas = torch.tensor(coding.alphas, dtype=C.dtype, device=C.device).reciprocal()
+    Sigma.diagonal(dim1=-2, dim2=-1).sub_(inverse_alphas[:, None])
+    return Sigma

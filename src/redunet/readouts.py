@@ -1,0 +1,85 @@
+"""Labels from features and the last moments: nearest subspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redunet.layer import Layer
+from redunet.linalg import top_eigenvectors
+from redunet.network import moments_after
+
+GRID_NOISE = 2.0**-38
+"""Share of a class's largest eigenvalue, per feature, that rounding to the grid can account for."""
+
+
+@dataclass(frozen=True, eq=False)
+class NearestSubspace:
+    """The class whose principal subspace leaves the smallest residual.
+
+    Parameters
+    ----------
+    U : Tensor of shape (k, d, r)
+        Orthonormal columns, leading first; columns of zeros beyond the
+        numerical rank of a class.
+    noise : float
+        σ², the mean residual of the training samples from their own class's
+        subspace, as their moments tell it.
+    """
+
+    U: Tensor
+    noise: float
+
+    @classmethod
+    def from_moments(cls, Sigma: Tensor, n_components: int) -> NearestSubspace:
+        """Principal subspaces of second moments.
+
+        Parameters
+        ----------
+        Sigma : Tensor of shape (k, d, d)
+            Second moments after the last layer, of trace n_j.
+        n_components : int
+            Dimension of each subspace; a class of lower numerical rank uses that.
+        """
+        k, d, _ = Sigma.shape
+        U = Sigma.new_zeros(k, d, n_components)
+        outside = total = 0.0
+        # Eigenvectors of eigenvalues this small are made of rounding, of the grid or the dtype.
+        share = d * max(GRID_NOISE, torch.finfo(Sigma.dtype).eps)
+        for j, Sigma_j in enumerate(Sigma):
+            values, vectors = top_eigenvectors(Sigma_j, n_components)
+            rank = int((values > share * values[0]).sum())
+            U[j, :, :rank] = vectors[:, :rank]
+            trace = float(Sigma_j.diagonal().sum(dtype=torch.float64))
+            outside += max(0.0, trace - float(values[:rank].sum()))
+            total += trace
+        return cls(U, max(outside / total, torch.finfo(Sigma.dtype).eps))
+
+    @classmethod
+    def from_layer(
+        cls, layer: Layer, counts: Sequence[int], eps: float, n_components: int
+    ) -> NearestSubspace:
+        """The same from the last layer alone, as the paper has it: no moments, no data."""
+        return cls.from_moments(moments_after(layer, counts, eps), n_components)
+
+    def residuals(self, Z: Tensor) -> Tensor:
+        """‖(I − U_j U_jᵀ) z‖² of each sample and class.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d)
+
+        Returns
+        -------
+        Tensor of shape (n, k), float64
+        """
+        inside = torch.stack([(Z @ U_j).square().sum(dim=1) for U_j in self.U], dim=1)
+        energy = Z.square().sum(dim=1, keepdim=True)
+        return (energy - inside).clamp_(min=0).to(torch.float64)
+
+    def probabilities(self, residuals: Tensor) -> Tensor:
+        """softmax(−residual / 2σ²) of residuals, (n, k): rows of sum 1."""
+        return torch.softmax(-residuals / (2 * self.noise), dim=1)

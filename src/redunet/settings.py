@@ -1,0 +1,122 @@
+"""The settings of the network and its read-out, checked in one place."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import torch
+
+from redunet.errors import SettingsError
+from redunet.network import Schedule
+
+DEFAULT_COMPONENTS = 28
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked settings; the parameters are those of `ReduNetClassifier`."""
+
+    n_layers: int
+    eps: float
+    step: float
+    step_decay: float
+    step_kind: Literal["absolute", "relative"]
+    sharpness: float
+    n_components: int | None
+    dtype: Literal["float64", "float32"]
+
+    @classmethod
+    def checked(cls, **values: Any) -> Settings:
+        """Settings from what a user gave; a SettingsError says what is wrong with them."""
+        n_components = values["n_components"]
+        return cls(
+            n_layers=_whole("n_layers", values["n_layers"], least=0),
+            eps=_number("eps", values["eps"], above=0.0),
+            step=_number("step", values["step"], above=0.0),
+            step_decay=_number("step_decay", values["step_decay"], above=0.0, most=1.0),
+            step_kind=one_of("step_kind", values["step_kind"], ("absolute", "relative")),
+            sharpness=_number("sharpness", values["sharpness"], above=0.0),
+            n_components=None
+            if n_components is None
+            else _whole("n_components", n_components, least=1),
+            dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, from which `checked` makes the same settings."""
+        return asdict(self)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The number of layers and their steps."""
+        return Schedule(self.n_layers, self.step, self.step_decay, self.step_kind)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype of the layers."""
+        return torch.float64 if self.dtype == "float64" else torch.float32
+
+    def components(self, d: int) -> int:
+        """Dimension of the classes' subspaces in d dimensions."""
+        if self.n_components is None:
+            return max(1, min(DEFAULT_COMPONENTS, d - 1))
+        if self.n_components >= d:
+            raise SettingsError(
+                f"expected n_components below n_features = {d}, got {self.n_components}: "
+                f"a subspace must leave something out"
+            )
+        return self.n_components
+
+
+def parse_memory(value: Any) -> int:
+    """Bytes from a number or from words such as "2GB".
+
+    Examples
+    --------
+    >>> parse_memory("1.5 GB"), parse_memory(4096)
+    (1500000000, 4096)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(value).upper())
+    if isinstance(value, bool) or not match or match[2] not in _UNITS:
+        raise SettingsError(f"expected memory such as '2GB' or a number of bytes, got {value!r}")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def resolve_device(device: Any) -> str:
+    """The device that "auto" means here, or the one named if PyTorch can use it."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return str(torch.empty(0, device=device).device)
+    except (RuntimeError, TypeError, AssertionError):
+        raise SettingsError(
+            f"expected a device that PyTorch can use here, got {device!r}: try 'auto' or 'cpu'"
+        ) from None
+
+
+def _number(name: str, value: Any, *, above: float, most: float = math.inf) -> float:
+    if not isinstance(value, bool) and isinstance(value, Real):
+        number = float(value)
+        if math.isfinite(number) and above < number <= most:
+            return number
+    limit = f" and at most {most:g}" if math.isfinite(most) else ""
+    raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
+        return int(value)
+    raise SettingsError(f"expected {name} to be a whole number from {least} on, got {value!r}")
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> Any:
+    """The value, where it is one of the words allowed."""
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise SettingsError(f"expected {name} to be one of {', '.join(allowed)}, got {value!r}")

@@ -1,0 +1,154 @@
+"""A data set as a sequence of tasks, each with classes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redunet.errors import SettingsError
+
+
+class LabelledImages(Protocol):
+    """What a stream is made of: arrays for training and for test."""
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+
+    @property
+    def x_train(self) -> NDArray[Any]:
+        """Training samples, (n, …)."""
+
+    @property
+    def y_train(self) -> NDArray[Any]:
+        """Their labels, (n,)."""
+
+    @property
+    def x_test(self) -> NDArray[Any]:
+        """Test samples, (n, …)."""
+
+    @property
+    def y_test(self) -> NDArray[Any]:
+        """Their labels, (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Some classes of a data set, all their samples at once.
+
+    Parameters
+    ----------
+    classes : tuple of labels
+    data : data set
+    train_rows, test_rows : ndarray of int
+        Which rows of the data set belong to the task.
+    """
+
+    classes: tuple[Any, ...]
+    data: LabelledImages
+    train_rows: NDArray[np.intp]
+    test_rows: NDArray[np.intp]
+
+    @property
+    def x_train(self) -> NDArray[Any]:
+        """Training samples of the task's classes."""
+        return self.data.x_train[self.train_rows]
+
+    @property
+    def y_train(self) -> NDArray[Any]:
+        """Their labels."""
+        return self.data.y_train[self.train_rows]
+
+    @property
+    def x_test(self) -> NDArray[Any]:
+        """Test samples of the task's classes."""
+        return self.data.x_test[self.test_rows]
+
+    @property
+    def y_test(self) -> NDArray[Any]:
+        """Their labels."""
+        return self.data.y_test[self.test_rows]
+
+
+def class_stream(
+    data: LabelledImages,
+    n_tasks: int | None = None,
+    *,
+    tasks: Sequence[Sequence[Any]] | None = None,
+    order_seed: int | None = None,
+    train_per_class: int | None = None,
+    test_per_class: int | None = None,
+    subset_seed: int = 0,
+) -> tuple[Task, ...]:
+    """Tasks of a data set: its classes, divided.
+
+    Parameters
+    ----------
+    data : data set
+    n_tasks : int, default=None
+        So many tasks of as many classes each, the first ones taking one more
+        where they do not divide evenly; 5 where ``tasks`` is not given either.
+    tasks : sequence of sequences of labels, default=None
+        Or the classes of each task by name.
+    order_seed : int, default=None
+        Shuffles the classes before they are divided; None keeps them sorted.
+    train_per_class, test_per_class : int, default=None
+        At most so many samples of each class, drawn without replacement.
+    subset_seed : int, default=0
+        Of that draw; a class's samples do not depend on the other classes.
+
+    Returns
+    -------
+    tuple of Task
+    """
+    known = np.unique(data.y_train)
+    if tasks is None:
+        classes = known
+        if order_seed is not None:
+            classes = np.random.RandomState(order_seed).permutation(known)
+        n_tasks = 5 if n_tasks is None else n_tasks
+        if not 1 <= n_tasks <= len(classes):
+            raise SettingsError(
+                f"expected 1 to {len(classes)} tasks for {len(classes)} classes, got {n_tasks}"
+            )
+        tasks = [part.tolist() for part in np.array_split(classes, n_tasks)]
+    elif n_tasks is not None or order_seed is not None:
+        raise SettingsError("expected either lists of classes or a number of tasks, got both")
+    flat = [label for task in tasks for label in task]
+    if len(set(flat)) != len(flat) or not all(tasks) or not set(flat) <= set(known.tolist()):
+        raise SettingsError(
+            f"expected tasks of distinct classes among {known.tolist()}, got {list(tasks)}"
+        )
+    return tuple(
+        Task(
+            tuple(task),
+            data,
+            _rows(data.y_train, known, task, train_per_class, subset_seed),
+            _rows(data.y_test, known, task, test_per_class, subset_seed + 1),
+        )
+        for task in tasks
+    )
+
+
+def _rows(
+    labels: NDArray[Any],
+    known: NDArray[Any],
+    classes: Sequence[Any],
+    per_class: int | None,
+    seed: int,
+) -> NDArray[np.intp]:
+    """Rows of the given classes, ascending."""
+    if per_class is None:
+        return np.flatnonzero(np.isin(labels, classes))
+    if per_class < 1:
+        raise SettingsError(f"expected at least one sample of each class, got {per_class}")
+    parts = []
+    for label in classes:
+        rows = np.flatnonzero(labels == label)
+        draw = np.random.RandomState([seed, int(np.searchsorted(known, label))])
+        parts.append(draw.permutation(rows)[:per_class])
+    return np.sort(np.concatenate(parts))

@@ -1,0 +1,30 @@
+"""Generated data that several tests share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+
+def classes_on_subspaces(
+    k: int, d: int, per_class: int, rank: int, noise: float = 0.1, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Samples near random subspaces, one a class, shuffled."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for label in range(k):
+        basis = np.linalg.qr(rng.standard_normal((d, rank)))[0]
+        X.append(rng.standard_normal((per_class, rank)) @ basis.T)
+        X[-1] += noise * rng.standard_normal((per_class, d))
+        y.append(np.full(per_class, label))
+    order = rng.permutation(k * per_class)
+    return np.concatenate(X)[order], np.concatenate(y)[order]
+
+
+@pytest.fixture(scope="session")
+def small() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Five classes of 24 samples in 12 dimensions."""
+    return classes_on_subspaces(k=5, d=12, per_class=24, rank=3)

@@ -1,0 +1,255 @@
+"""The network against the paper, sample by sample, and against itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from redunet.errors import DataError, NumericalError
+from redunet.grid import unit_rows
+from redunet.layer import Layer
+from redunet.linalg import spd_inverse
+from redunet.moments import ClassMoments
+from redunet.network import (
+    MAX_RELATIVE_STEP,
+    ReduNet,
+    Schedule,
+    build_network,
+    extend_network,
+    moments_after,
+)
+from redunet.rate import rate_reduction
+from tests import reference
+from tests.conftest import classes_on_subspaces
+
+PAPER = Schedule(60, 0.5, 0.933)
+
+
+def error(mine: Tensor, theirs: Any) -> float:
+    """Relative Frobenius error."""
+    exact = torch.as_tensor(theirs, dtype=torch.float64)
+    return float((mine.double() - exact).norm() / exact.norm())
+
+
+def worst(network: ReduNet, other: Any) -> float:
+    """Largest relative error of any E and C of any layer."""
+    return max(
+        max(error(a.E, b.E), *(error(x, z) for x, z in zip(a.C, b.C, strict=True)))
+        for a, b in zip(network.layers, other.layers, strict=True)
+    )
+
+
+def moments_of(X: NDArray[Any], y: NDArray[Any]) -> ClassMoments:
+    return ClassMoments(X.shape[1]).update(torch.from_numpy(X), y)
+
+
+@pytest.fixture(scope="module")
+def large() -> tuple[NDArray[Any], NDArray[Any], reference.ReferenceNetwork]:
+    """Six classes of unequal size in 200 dimensions, and the oracle's 60 layers."""
+    X, y = classes_on_subspaces(k=6, d=200, per_class=120, rank=12, noise=0.05)
+    keep = np.random.default_rng(1).random(len(y)) < 0.6 + 0.07 * y
+    X, y = X[keep], y[keep]
+    assert len(X) >= 2 * 200
+    return X, y, reference.train(reference.gridded(X), y, 60, 0.5, 0.5, 0.933)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 1e-3)], ids=str
+)
+def test_every_operator_is_the_papers(large: Any, dtype: torch.dtype, tolerance: float) -> None:
+    X, y, oracle = large
+    network = build_network(moments_of(X, y), 0.5, PAPER, dtype=dtype)
+    assert worst(network, oracle) < tolerance
+    for mine, theirs in zip(network.layers, oracle.layers, strict=True):
+        assert mine.step == theirs.step
+        np.testing.assert_allclose(mine.gamma.double(), theirs.gamma, rtol=1e-6)
+
+
+def test_the_grid_moves_the_operators_by_its_own_size_only(large: Any) -> None:
+    X, y, _ = large
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    ungridded = reference.train(unit, y, 60, 0.5, 0.5, 0.933)
+    moved = worst(build_network(moments_of(X, y), 0.5, PAPER), ungridded)
+    assert 1e-8 < moved < 4 * 200**0.5 * 2.0**-20
+
+
+def test_new_samples_move_as_in_the_paper(large: Any) -> None:
+    X, y, oracle = large
+    network = build_network(moments_of(X, y), 0.5, PAPER)
+    new = np.random.default_rng(2).standard_normal((5, 200))
+    Z = unit_rows(torch.from_numpy(new))
+    for sharpness in (1.0, 7.5):
+        mine = network.transform(Z, sharpness)
+        theirs = [reference.transform(oracle, x, sharpness) for x in new]
+        assert error(mine, np.array(theirs)) < 1e-11
+    by_layer = network.memberships(Z, 2.0)
+    assert by_layer.shape == (60, 5, 6)
+    first = [reference.memberships(oracle.layers[0], z.numpy(), 2.0) for z in Z]
+    np.testing.assert_allclose(by_layer[0], first, rtol=1e-11)
+    assert torch.allclose(by_layer.sum(dim=2), torch.ones(60, 5).double(), rtol=0, atol=1e-14)
+
+
+def test_the_moments_after_the_last_layer_are_those_of_the_samples(large: Any) -> None:
+    X, y, oracle = large
+    last = build_network(moments_of(X, y), 0.5, PAPER).last_moments()
+    for mine, Z in zip(last, oracle.Z, strict=True):
+        assert error(mine, Z @ Z.T) < 1e-11
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_streamed_and_kept_layers_are_equal_to_the_bit(small: Any, dtype: torch.dtype) -> None:
+    moments = moments_of(*small)
+    kept = build_network(moments, 0.5, PAPER, dtype=dtype, keep=True)
+    streamed = build_network(moments, 0.5, PAPER, dtype=dtype, keep=False)
+    Z = unit_rows(torch.from_numpy(small[0])).to(dtype)
+    for _ in range(2):  # the second pass of the kept network uses what it kept
+        for a, b in zip(kept.layers, streamed.layers, strict=True):
+            assert torch.equal(a.E, b.E)
+            assert torch.equal(a.C, b.C)
+            assert a.rate == b.rate
+        assert torch.equal(kept.transform(Z, 1.0), streamed.transform(Z, 1.0))
+        assert torch.equal(kept.last_moments(), streamed.last_moments())
+    assert [layer.E.data_ptr() for layer in kept.layers] == [
+        layer.E.data_ptr() for layer in kept.layers
+    ]
+
+
+def stripped(network: ReduNet) -> ReduNet:
+    """The network as Algorithm 1 may know it: layers and scalars, no moments."""
+    layers = tuple(Layer(a.E, a.C, a.gamma, a.step, a.rate) for a in network.layers)
+    return ReduNet(network.labels, network.counts, network.eps, network.schedule, layers)
+
+
+@pytest.mark.parametrize("tasks", [[[3], [0, 5], [1], [4, 2]], [[5, 4], [3, 2], [1, 0]]])
+def test_algorithm_1_gives_the_joint_network_task_after_task(
+    large: Any, tasks: list[list[int]]
+) -> None:
+    X, y, oracle = large
+    first = np.isin(y, tasks[0])
+    network = stripped(build_network(moments_of(X[first], y[first]), 0.5, PAPER))
+    for task in tasks[1:]:
+        rows = np.isin(y, task)
+        network = stripped(extend_network(network, torch.from_numpy(X[rows]), y[rows]))
+    assert network.labels == (0, 1, 2, 3, 4, 5)
+    joint = build_network(moments_of(X, y), 0.5, PAPER)
+    assert network.counts == joint.counts
+    assert worst(network, joint) < 1e-9
+    assert worst(network, oracle) < 1e-9
+    assert error(network.last_moments(), joint.last_moments()) < 1e-9
+
+
+def test_algorithm_1_in_float32(large: Any) -> None:
+    X, y, oracle = large
+    old = y < 4
+    network = build_network(moments_of(X[old], y[old]), 0.5, PAPER, dtype=torch.float32)
+    network = extend_network(stripped(network), torch.from_numpy(X[~old]), y[~old])
+    assert next(iter(network.layers)).E.dtype == torch.float32
+    assert worst(network, oracle) < 1e-3
+
+
+def test_algorithm_1_refuses_an_old_class(small: Any) -> None:
+    X, y = small
+    network = build_network(moments_of(X, y), 0.5, PAPER)
+    with pytest.raises(DataError, match="expected new classes only, but 2 is in the network"):
+        extend_network(network, torch.from_numpy(X), y + 2)
+    with pytest.raises(DataError, match="at least one layer"):
+        extend_network(
+            build_network(moments_of(X, y), 0.5, Schedule(0, 0.5, 0.9)), torch.from_numpy(X), y + 9
+        )
+
+
+def test_the_last_layer_alone_needs_its_own_move(large: Any) -> None:
+    X, y, _ = large
+    network = build_network(moments_of(X, y), 0.5, PAPER)
+    exact = network.last_moments()
+    *_, last = network.layers
+    assert error(moments_after(last, network.counts, 0.5), exact) < 1e-9
+    # With a step of its own the move matters; leaving it out would be noticed.
+    bold = build_network(moments_of(X, y), 0.5, Schedule(3, 0.5, 1.0, "relative"))
+    *_, before, last = bold.layers
+    assert error(moments_after(before, bold.counts, 0.5), bold.last_moments()) > 0.01
+
+
+@pytest.mark.parametrize("eps", [0.3, 0.5, 1.0])
+def test_rate_reduction_never_falls_for_small_steps(large: Any, eps: float) -> None:
+    X, y, _ = large
+    network = build_network(moments_of(X, y), eps, Schedule(40, 0.2, 0.95))
+    rates = [layer.rate.delta_R for layer in network.layers]
+    rates.append(rate_reduction(network.last_moments(), network.counts, eps).delta_R)
+    assert np.diff(rates).min() > -1e-12 * rates[-1]
+    assert rates[-1] > rates[0]
+
+
+def test_permuting_features_permutes_moments_to_the_bit_and_layers_closely(large: Any) -> None:
+    X, y, _ = large
+    order = np.random.default_rng(3).permutation(200)
+    plain, permuted = moments_of(X, y), moments_of(X[:, order], y)
+    for label in plain:
+        assert torch.equal(plain[label].sum[order], permuted[label].sum)
+        mine = plain[label].second_moment[order][:, order]
+        assert torch.equal(mine, permuted[label].second_moment)
+    a, b = (build_network(m, 0.5, PAPER) for m in (plain, permuted))
+    for one, other in zip(a.layers, b.layers, strict=True):
+        assert error(one.E[order][:, order], other.E) < 1e-11
+        assert error(one.C[:, order][:, :, order], other.C) < 1e-11
+
+
+def test_rotating_the_input_rotates_the_network(large: Any) -> None:
+    X, y, _ = large
+    Q = np.linalg.qr(np.random.default_rng(4).standard_normal((200, 200)))[0]
+    plain = build_network(moments_of(X, y), 0.5, PAPER)
+    rotated = build_network(moments_of(X @ Q.T, y), 0.5, PAPER)
+    turn = torch.from_numpy(Q)
+    for one, other in zip(plain.layers, rotated.layers, strict=True):
+        assert error(turn @ one.E @ turn.T, other.E) < 4 * 200**0.5 * 2.0**-20
+        assert error(turn @ one.C @ turn.T, other.C) < 4 * 200**0.5 * 2.0**-20
+
+
+def test_batches_of_bounded_memory_move_samples_alike(small: Any) -> None:
+    X, y = small
+    network = build_network(moments_of(X, y), 0.5, PAPER)
+    Z = unit_rows(torch.from_numpy(X))
+    whole = network.transform(Z, 1.0)
+    for batch_bytes in (1, 5000, 20000):
+        assert error(network.transform(Z, 1.0, batch_bytes), whole) < 1e-12
+        shares = network.memberships(Z, 1.0, batch_bytes)
+        assert torch.allclose(shares, network.memberships(Z, 1.0), rtol=0, atol=1e-12)
+
+
+def test_steps_follow_the_schedule_up_to_the_cap() -> None:
+    assert [PAPER.at(index, 0.05) for index in (0, 1, 59)] == [0.5, 0.4665, 0.5 * 0.933**59]
+    relative = Schedule(5, 0.5, 0.9, "relative")
+    assert relative.at(0, 0.05) == 10.0
+    assert relative.at(2, 0.05) == pytest.approx(0.5 * 0.81 / 0.05, rel=1e-15)
+    assert PAPER.at(0, 100.0) * 100.0 == MAX_RELATIVE_STEP
+    assert Schedule(5, 3.0, 1.0, "relative").at(0, 0.05) * 0.05 == MAX_RELATIVE_STEP
+
+
+def test_few_samples_with_a_large_alpha_stay_stable() -> None:
+    X, y = classes_on_subspaces(k=3, d=40, per_class=2, rank=2)
+    network = build_network(moments_of(X, y), 0.5, PAPER)
+    rates = [layer.rate.delta_R for layer in network.layers]
+    assert np.isfinite(rates).all()
+    assert rates[-1] >= rates[0]
+
+
+def test_no_layers_leave_the_moments_as_they_are(small: Any) -> None:
+    moments = moments_of(*small)
+    network = build_network(moments, 0.5, Schedule(0, 0.5, 0.933))
+    assert list(network.layers) == []
+    assert torch.equal(network.last_moments(), moments.Sigma())
+
+
+def test_what_cannot_be_built_is_said() -> None:
+    with pytest.raises(DataError, match="expected at least one class, got none"):
+        build_network(ClassMoments(3), 0.5, PAPER)
+    zeros = ClassMoments(3).update(torch.zeros(2, 3), ["empty", "empty"])
+    with pytest.raises(DataError, match=r"class 'empty': .*zero vectors only"):
+        build_network(zeros, 0.5, PAPER)
+    with pytest.raises(NumericalError, match="expected a positive definite matrix"):
+        spd_inverse(-torch.eye(3))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from redunet._version import __version__
-from redunet.errors import ReduNetError
+from redunet.errors import ReduNetError, SettingsError
 
 
 class OneLineErrors(TyperGroup):
@@ -35,6 +38,15 @@ main = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+Out = Annotated[Path, typer.Option(help="Folder for what is left behind; a run there goes on.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder where the data may lie already.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, ...")]
+Memory = Annotated[str, typer.Option(help="Layers that fit are kept, others are built anew.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
+]
+
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -53,11 +65,7 @@ def redunet(
 
 
 @main.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Where to leave model, figure and record.")] = Path(
-        "demo"
-    ),
-) -> None:
+def demo(out: Out = Path("demo")) -> None:
     """Learn scikit-learn's digits in five tasks, then forget a class; no download.
 
     Example: redunet demo --out demo
@@ -65,3 +73,148 @@ def demo(
     from redunet.demo import run_demo
 
     run_demo(out, Console())
+
+
+@main.command()
+def run(
+    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    out: Out = Path("runs/run"),
+    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    settings: Settings = None,
+    joint: Annotated[bool, typer.Option(help="Compare with joint training at the end.")] = True,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Learn any data set task after task, and write down what happened.
+
+    Settings are those of the class Plan, from a TOML file, from --set, or both.
+
+    Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
+    """
+    from redunet.commands import run_plan
+    from redunet.plan import Plan
+
+    plan = Plan.from_toml(config) if config else Plan()
+    plan = plan.changed({"data": data} if data != "digits" or not config else {})
+    plan = plan.changed(_parsed(settings))
+    with _progress() as tell:
+        said = run_plan(plan, out, device, memory, joint, data_dir, tell)
+    Console().print(*said, sep="\n")
+
+
+@main.command()
+def tune(
+    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    out: Out = Path("runs/tune"),
+    settings: Settings = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
+    ] = None,
+    components: Annotated[str, typer.Option(help="Numbers of components to try.")] = (
+        "5,8,10,12,15,20,28,40,60"
+    ),
+    per_class: Annotated[int, typer.Option(help="Training samples to evaluate on.")] = 200,
+    paper_rule: Annotated[bool, typer.Option(help="Compute the paper's rule too.")] = True,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Choose settings on training data; test data is never read.
+
+    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5
+    """
+    from redunet.commands import tune_plan
+    from redunet.plan import Plan
+
+    plan = Plan().changed({"data": data, **_parsed(settings)})
+    grid = {key: list(_as_tuple(value)) for key, value in _parsed(search).items()}
+    wanted = [int(r) for r in _as_tuple(_value(components))]
+    with _progress() as tell:
+        said = tune_plan(
+            plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
+        )
+    Console().print(*said, sep="\n")
+
+
+@main.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="mnist, mnist-tuned or cifar10.")],
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/NAME.")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
+    dtype: Annotated[str, typer.Option(help="float64 or float32, of the layers.")] = "float64",
+    joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
+    dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Run the paper's experiment, and set the result beside the paper's.
+
+    Example: redunet reproduce mnist --dtype float32 --out runs/mnist
+    """
+    from redunet import commands, reproduce
+
+    out = out or Path("runs") / name
+    numbers = [int(seed) for seed in _as_tuple(_value(seeds))]
+    if dry_run:
+        cost = reproduce.estimate(name, numbers, device, dtype, joint)
+        Console().print(*commands.forecast(name, cost, out), sep="\n")
+        return
+    with _progress() as tell:
+        record = reproduce.reproduce(
+            name,
+            out,
+            seeds=numbers,
+            device=device,
+            dtype=dtype,
+            memory=memory,
+            joint=joint,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*commands.verdict(record, out), sep="\n")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, on a terminal; warnings about streaming are expected."""
+    from redunet.built import StreamingWarning
+
+    console = Console(stderr=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StreamingWarning)
+        if console.is_terminal:
+            with console.status("starting") as status:
+                yield lambda what: status.update(what)
+        else:
+            yield lambda what: None
+
+
+def _parsed(words: list[str] | None) -> dict[str, Any]:
+    """KEY=VALUE words as a dictionary."""
+    values = {}
+    for word in words or []:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise SettingsError(f"expected KEY=VALUE, got {word!r}")
+        values[key.strip()] = _value(value)
+    return values
+
+
+def _value(text: str) -> Any:
+    """A number, a word, none, or a tuple of these where there are commas."""
+    if "," in text:
+        return tuple(_value(part) for part in text.split(",") if part.strip())
+    text = text.strip()
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None if text.lower() == "none" else text
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -3,21 +3,216 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
+import resource
+import sys
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from redunet import metrics, storage
 from redunet._version import __version__
 from redunet.classifier import ReduNetClassifier
+from redunet.errors import SettingsError
+from redunet.streams import Task
+
+
+class Learner(Protocol):
+    """What can be run over a stream; with ``save`` and ``load`` too, a run resumes at once."""
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learn one task."""
+
+    def predict(self, X: Any) -> Any:
+        """Labels among all classes seen."""
+
+
+L = TypeVar("L", bound=Learner)
+
+
+def run(
+    learner: L,
+    tasks: Sequence[Task],
+    settings: dict[str, Any],
+    out: Path,
+    evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]] = lambda learner, X: {
+        "predict": learner.predict(X)
+    },
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[dict[str, Any], L]:
+    """Run a learner over a stream, writing a record after every task.
+
+    A run that was interrupted goes on after the last task that is in its
+    record, and ends with the same numbers: from a checkpoint where the learner
+    has ``save`` and ``load``, else by learning the finished tasks once more.
+
+    Parameters
+    ----------
+    learner : Learner
+        That has learnt nothing yet.
+    tasks : sequence of Task
+    settings : dict
+        What decides the numbers; a record of other settings is not resumed.
+    out : Path
+        Folder of ``record.json`` and of the checkpoint.
+    evaluate : callable, default=predict
+        From a learner and test samples to labels, one set for each reading of
+        the learner; the first one is the learner's own.
+    progress : callable, default=nothing
+        Told what begins.
+
+    Returns
+    -------
+    record : dict
+    learner : Learner
+        Having learnt all tasks.
+    """
+    path = storage.make_folder(out) / "record.json"
+    settings = json.loads(json.dumps(settings))
+    record = _record_so_far(path, settings)
+    done = len(record["tasks"])
+    checkpoint = out / f"after-task-{done}.safetensors"
+    if done and hasattr(learner, "load") and checkpoint.exists():
+        learner = _restored(learner, checkpoint)
+    else:
+        for number, task in enumerate(tasks[:done], 1):
+            progress(f"task {number} once more")
+            learner.partial_fit(task.x_train, task.y_train)
+    for number in range(done + 1, len(tasks) + 1):
+        progress(f"task {number} of {len(tasks)}")
+        row = _run_task(learner, tasks[:number], evaluate)
+        record["tasks"].append(row)
+        if hasattr(learner, "save"):
+            learner.save(out / f"after-task-{number}.safetensors")
+        record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
+        record["summary"] = _summary(record["tasks"])
+        write_record(path, record)
+        (out / f"after-task-{number - 1}.safetensors").unlink(missing_ok=True)
+    return record, learner
+
+
+def _run_task(
+    learner: Learner,
+    seen: Sequence[Task],
+    evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]],
+) -> dict[str, Any]:
+    """Learn the last of the tasks seen, then evaluate on all of them."""
+    task = seen[-1]
+    start = time.perf_counter()
+    learner.partial_fit(task.x_train, task.y_train)
+    learnt = time.perf_counter()
+    x_test, y_test = pooled_test(seen)
+    readings = evaluate(learner, x_test)
+    evaluated = time.perf_counter()
+    edges = np.cumsum([len(t.test_rows) for t in seen])[:-1]
+    own, *_ = readings.values()
+    return {
+        "classes": [int(c) if isinstance(c, np.integer) else c for c in task.classes],
+        "train_samples": len(task.y_train),
+        "test_samples": len(y_test),
+        "accuracy": float(np.mean(own == y_test)),
+        "accuracy_by_task": [float(np.mean(hit)) for hit in np.split(own == y_test, edges)],
+        "readings": {name: float(np.mean(labels == y_test)) for name, labels in readings.items()},
+        "seconds": {"learn": round(learnt - start, 3), "evaluate": round(evaluated - learnt, 3)},
+    }
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+    seen = [row["accuracy"] for row in rows]
+    matrix = np.full((len(rows), len(rows)), np.nan)
+    for index, row in enumerate(rows):
+        matrix[index, : index + 1] = row["accuracy_by_task"]
+    return {
+        "last": seen[-1],
+        "average": metrics.average_incremental_accuracy(seen),
+        "decay": metrics.decay(seen),
+        "forgetting": metrics.forgetting(matrix),
+        "backward_transfer": metrics.backward_transfer(matrix),
+    }
+
+
+def _record_so_far(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The record to go on with, or a new one."""
+    if path.exists():
+        try:
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            known = record["settings"]
+        except (ValueError, KeyError, OSError) as error:
+            raise SettingsError(
+                f"expected {path} to be the record of a run, but it cannot be read ({error}): "
+                f"remove it, or name another folder"
+            ) from error
+        if known != settings:
+            changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
+            raise SettingsError(
+                f"{path} is the record of a run with another {changed[0]}: "
+                f"name another folder, or remove it to start anew"
+            )
+        return record
+    return {"settings": settings, **environment(), "tasks": [], "peak_memory_bytes": 0}
+
+
+def _restored(learner: Any, checkpoint: Path) -> Any:
+    restored = type(learner).load(checkpoint)
+    if isinstance(restored, ReduNetClassifier):
+        restored.set_params(device=learner.device, memory=learner.memory)
+    return restored
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Save a record, whole or not at all."""
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    storage.write_bytes(path, text.encode() + b"\n")
+
+
+def peak_memory() -> int:
+    """Most bytes that this process has held in memory at once."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def add_rates(record: dict[str, Any], model: Any) -> None:
+    """Put the objective at each layer of a model's network into its record."""
+    if "rates" not in record:
+        rates = [layer.rate for layer in model.network_.layers]
+        record["rates"] = {
+            "R": [rate.R for rate in rates],
+            "R_c": [rate.R_c for rate in rates],
+            "delta_R": [rate.delta_R for rate in rates],
+        }
+
+
+def joint_check(
+    model: ReduNetClassifier, tasks: Sequence[Task], make: Callable[[], ReduNetClassifier]
+) -> dict[str, Any]:
+    """Compare a model that learnt task after task with one that had all the data at once."""
+    joint = make().fit(
+        np.concatenate([task.x_train for task in tasks]),
+        np.concatenate([task.y_train for task in tasks]),
+    )
+    x_test, y_test = pooled_test(tasks)
+    labels = joint.predict(x_test)
+    verdict = equivalence(model, joint, model.predict(x_test), labels)
+    return {"accuracy": float(np.mean(labels == y_test)), "equivalence": verdict.to_dict()}
+
+
+def pooled_test(tasks: Sequence[Task]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Test samples and labels of all tasks."""
+    return (
+        np.concatenate([task.x_test for task in tasks]),
+        np.concatenate([task.y_test for task in tasks]),
+    )
 
 
 @dataclass(frozen=True)
@@ -51,14 +246,19 @@ class Equivalence:
         return asdict(self)
 
 
-def equivalence(one: ReduNetClassifier, other: ReduNetClassifier, x_test: ArrayLike) -> Equivalence:
-    """Compare two models, layer by layer, byte by byte, label by label."""
+def equivalence(
+    one: ReduNetClassifier,
+    other: ReduNetClassifier,
+    labels_of_one: ArrayLike,
+    labels_of_other: ArrayLike,
+) -> Equivalence:
+    """Compare two models layer by layer and byte by byte, and the labels they gave."""
     layers = zip(one.network_.layers, other.network_.layers, strict=True)
     return Equivalence(
         moments=one.moments_ == other.moments_,
         network=all(torch.equal(a.E, b.E) and torch.equal(a.C, b.C) for a, b in layers),
         file=file_hash(one) == file_hash(other),
-        labels_that_differ=int(np.sum(one.predict(x_test) != other.predict(x_test))),
+        labels_that_differ=int(np.sum(np.asarray(labels_of_one) != np.asarray(labels_of_other))),
     )
 
 

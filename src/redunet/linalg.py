@@ -1,7 +1,7 @@
 """Numerics of symmetric positive definite matrices.
 
 Of the core, this is the one file that knows about devices, batches and BLAS:
-on a CPU matrices are treated one at a time, on a GPU all of a stack at once.
+on a CPU matrices are treated one at a time, on a GPU small ones all of a stack at once.
 No jitter is ever added: the matrices of this package have the form I + αΣ and
 are positive definite by construction, so a failed factorisation is an error.
 """
@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 
 from redunet.errors import NumericalError
+
+_LARGEST_BATCHED = 1024
+"""On a GPU, matrices beyond this size are faster one at a time than as a stack."""
 
 
 def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,7 +31,7 @@ def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
         Symmetric to the last bit.
     log_det : Tensor of shape (...)
     """
-    if A.ndim > 2 and A.device.type == "cpu":
+    if A.ndim > 2 and (A.device.type == "cpu" or A.shape[-1] > _LARGEST_BATCHED):
         inverse = torch.empty_like(A)
         log_det = A.new_empty(A.shape[:-2])
         for index in range(A.shape[0]):

@@ -1,0 +1,140 @@
+"""What the commands `run`, `tune` and `reproduce` do, and the lines they leave on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from redunet import selection, storage
+from redunet.datasets import load
+from redunet.experiment import add_rates, environment, joint_check, run, write_record
+from redunet.plan import Plan
+from redunet.report.tables import accuracy_table
+
+Lines = list[Any]
+
+
+def run_plan(
+    plan: Plan,
+    out: Path,
+    device: str,
+    memory: str,
+    joint: bool,
+    data_dir: Path | None,
+    progress: Callable[[str], None],
+) -> Lines:
+    """Run a plan; leave its record and model in a folder."""
+    tasks = plan.stream(load(plan.data, data_dir))
+    features = plan.feature_map(tasks)
+
+    def learner() -> Any:
+        return plan.learner(features, device, memory)
+
+    record, model = run(learner(), tasks, plan.to_dict(), out, progress=progress)
+    add_rates(record, model)
+    if joint and "joint" not in record:
+        progress("joint training")
+        record["joint"] = joint_check(model, tasks, learner)
+    write_record(out / "record.json", record)
+    return [_run_table(record), *_joint_lines(record.get("joint")), f"Left behind: {out}"]
+
+
+def tune_plan(
+    plan: Plan,
+    grid: Mapping[str, Sequence[Any]],
+    n_components: Sequence[int],
+    per_class: int,
+    paper_rule: bool,
+    out: Path,
+    device: str,
+    memory: str,
+    data_dir: Path | None,
+    progress: Callable[[str], None],
+) -> Lines:
+    """Choose settings on a plan's training data; leave a record of all candidates."""
+    tasks = plan.stream(load(plan.data, data_dir))
+    model = plan.learner(plan.feature_map(tasks), device, memory)
+    x_train = np.concatenate([task.x_train for task in tasks])
+    y_train = np.concatenate([task.y_train for task in tasks])
+    found = selection.tune(
+        model,
+        x_train,
+        y_train,
+        grid,
+        n_components=n_components,
+        per_class=per_class,
+        seed=plan.seed,
+        paper_rule=paper_rule,
+        progress=progress,
+    )
+    record = {"plan": plan.to_dict(), "grid": dict(grid), **environment(), **found}
+    write_record(storage.make_folder(out) / "tune.json", record)
+    table = Table(title=f"{plan.data}, best on {found['chosen_on']}", title_justify="left")
+    names = [*grid, "n_components", "held_out_accuracy", "estimated_label_accuracy"]
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for candidate in found["candidates"][:10]:
+        table.add_row(*(_cell(name, candidate[name]) for name in names))
+    return [table, f"Left behind: {out / 'tune.json'}"]
+
+
+def forecast(name: str, cost: dict[str, Any], out: Path) -> Lines:
+    """What a reproduction would do."""
+    return [
+        f"redunet reproduce {name} would build five networks of {cost['layers']} layers in "
+        f"{cost['features']} dimensions, after each of five tasks of two classes, and label the "
+        f"test samples of all classes seen.",
+        f"About {cost['seconds'] / 60:.0f} minutes and {cost['memory_bytes'] / 1e9:.1f} GB here, "
+        f"at {cost['products_per_second'] / 1e9:.0f} GFLOP/s in a matrix product.",
+        f"It would leave record.json, report.md, report.html and two figures in {out}.",
+    ]
+
+
+def verdict(record: dict[str, Any], out: Path) -> Lines:
+    """What a reproduction found."""
+    joint = record["variants"][0]["runs"][0]["joint"]
+    return [
+        accuracy_table(record),
+        *_joint_lines(joint),
+        f"Left behind: {out / 'report.html'}, report.md, record.json and two figures",
+    ]
+
+
+def _run_table(record: dict[str, Any]) -> Table:
+    plan, summary = record["settings"], record["summary"]
+    table = Table(title=f"{plan['data']}, {plan['features']}", title_justify="left")
+    for name in ("task", "classes", "accuracy, all seen", "learn s", "evaluate s"):
+        table.add_column(name, justify="left" if name == "classes" else "right")
+    for number, row in enumerate(record["tasks"], 1):
+        table.add_row(
+            str(number),
+            ", ".join(map(str, row["classes"])),
+            f"{row['accuracy']:.4f}",
+            f"{row['seconds']['learn']:.1f}",
+            f"{row['seconds']['evaluate']:.1f}",
+        )
+    table.caption = (
+        f"average {summary['average']:.4f}, decay {summary['decay']:.4f}, forgetting "
+        f"{summary['forgetting']:.4f}, backward transfer {summary['backward_transfer']:.4f}"
+    )
+    return table
+
+
+def _joint_lines(joint: dict[str, Any] | None) -> Lines:
+    if joint is None:
+        return []
+    same = joint["equivalence"]
+    words = {True: "identical", False: "different"}
+    return [
+        f"Against joint training ({joint['accuracy']:.4f}): moments {words[same['moments']]}, "
+        f"networks {words[same['network']]}, model files {words[same['file']]}, "
+        f"{same['labels_that_differ']} test labels that differ."
+    ]
+
+
+def _cell(name: str, value: Any) -> str:
+    return f"{value:.4f}" if name.endswith("accuracy") and value is not None else str(value)

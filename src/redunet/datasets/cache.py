@@ -1,0 +1,119 @@
+"""Decoded data sets kept on disk, each in one file that vouches for itself.
+
+A cached file is a plain uncompressed npz. The comment that a zip archive may
+end with holds the sha256 of all the bytes before it, so that file and hash
+come and go in one rename, and a change of any byte is noticed.
+"""
+
+import hashlib
+import os
+import secrets
+import warnings
+import zipfile
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
+from redunet.errors import DataError
+
+_HEX = 64
+
+
+def folder() -> Path:
+    """Return the cache folder: ``REDUNET_CACHE``, else ``redunet`` in the user's cache folder."""
+    named = os.environ.get("REDUNET_CACHE")
+    if named:
+        return Path(named).expanduser()
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification says that a relative path is to be ignored.
+    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "redunet"
+
+
+def _digest(stream: BinaryIO) -> bytes:
+    """Return the sha256, in hexadecimal, of all but the last 64 bytes."""
+    left = stream.seek(0, os.SEEK_END) - _HEX
+    stream.seek(0)
+    digest = hashlib.sha256()
+    while left > 0 and (chunk := stream.read(min(left, 1 << 20))):
+        digest.update(chunk)
+        left -= len(chunk)
+    return digest.hexdigest().encode()
+
+
+def read(published: Published) -> Dataset:
+    """Read a data set from the cache.
+
+    Parameters
+    ----------
+    published : Published
+        Which one, and the shapes it should have.
+
+    Returns
+    -------
+    Dataset
+        With ``source`` "cache".
+
+    Raises
+    ------
+    UnavailableError
+        It is not there, cannot be read, or is damaged.
+    """
+    path = folder() / f"{published.name}.npz"
+    try:
+        with path.open("rb") as stream:
+            digest = _digest(stream)
+            if stream.read() != digest:
+                msg = f"the cached {path} is damaged"
+                raise UnavailableError(msg)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as arrays:
+                data = Dataset(
+                    name=published.name, source="cache", **{name: arrays[name] for name in ARRAYS}
+                )
+        check_shapes(data, published, str(path))
+    except FileNotFoundError:
+        msg = f"the cache has no {path}"
+        raise UnavailableError(msg) from None
+    except UnavailableError:
+        raise
+    except OSError as error:
+        msg = f"the cached {path} cannot be read ({error.strerror or error})"
+        raise UnavailableError(msg) from error
+    except (DataError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        msg = f"the cached {path} is of another version"
+        raise UnavailableError(msg) from error
+    return data
+
+
+def write(data: Dataset) -> None:
+    """Put a data set into the cache, in one atomic step.
+
+    Each writer fills a file of its own and renames it, so that a reader sees
+    the old file or the new one, and writers at the same time do no harm. A
+    cache that cannot be written is a warning: the data is there all the same.
+    """
+    target = folder() / f"{data.name}.npz"
+    own = target.with_name(f".{data.name}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with own.open("x+b") as stream:
+                np.savez(stream, **{field: getattr(data, field) for field in ARRAYS})
+                with zipfile.ZipFile(stream, "a") as archive:
+                    archive.comment = b"0" * _HEX
+                digest = _digest(stream)
+                stream.seek(-_HEX, os.SEEK_END)
+                stream.write(digest)
+                stream.flush()
+                os.fsync(stream.fileno())
+            own.replace(target)
+        finally:
+            own.unlink(missing_ok=True)
+    except OSError as error:
+        warnings.warn(
+            f"{data.name} could not be cached as {target} ({error.strerror or error}): "
+            "it will be fetched again; name a folder that can be written in REDUNET_CACHE.",
+            stacklevel=2,
+        )

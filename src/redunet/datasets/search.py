@@ -1,0 +1,86 @@
+"""The order in which a data set is looked for: folder, cache, packages."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from redunet.datasets import cache
+from redunet.datasets.dataset import Dataset, Published, UnavailableError
+from redunet.errors import FileAccessError
+
+
+def find(
+    published: Published,
+    data_dir: Path | None,
+    look: Callable[[Path], Dataset],
+    fetches: Sequence[Callable[[], Dataset]],
+    advice: str,
+) -> Dataset:
+    """Find a data set in the first place that has it.
+
+    Parameters
+    ----------
+    published : Published
+        Which data set.
+    data_dir : Path or None
+        The folder that the user named, if any; else ``REDUNET_DATA`` counts.
+    look : callable
+        Reads and checks the data set in a folder, or raises `UnavailableError`.
+    fetches : sequence of callable
+        Each fetches, decodes and checks it, or raises `UnavailableError`; what
+        one returns is cached.
+    advice : str
+        How a user gets the files: the end of the message if all fails.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FileAccessError
+        No place has it; or the folder that was named does not exist.
+    DataError
+        A place has it, damaged.
+    """
+    tried: list[str] = []
+    for place in _places(published, data_dir, look, fetches):
+        try:
+            return place()
+        except UnavailableError as reason:
+            tried.append(str(reason))
+    msg = f"{published.name} was not found: {'; '.join(tried)}. {advice}"
+    raise FileAccessError(msg)
+
+
+def _places(
+    published: Published,
+    data_dir: Path | None,
+    look: Callable[[Path], Dataset],
+    fetches: Sequence[Callable[[], Dataset]],
+) -> Iterator[Callable[[], Dataset]]:
+    yield partial(_in_folder, data_dir, look)
+    yield partial(cache.read, published)
+    for fetch in fetches:
+        yield partial(_fetch, fetch)
+
+
+def _in_folder(data_dir: Path | None, look: Callable[[Path], Dataset]) -> Dataset:
+    if data_dir is None:
+        named = os.environ.get("REDUNET_DATA")
+        if not named:
+            msg = "no data folder is named (data_dir or REDUNET_DATA)"
+            raise UnavailableError(msg)
+        data_dir = Path(named)
+    folder = data_dir.expanduser()
+    if not folder.is_dir():
+        msg = f"The data folder {folder} is not a folder: name one that is, or none."
+        raise FileAccessError(msg)
+    return look(folder)
+
+
+def _fetch(fetch: Callable[[], Dataset]) -> Dataset:
+    data = fetch()
+    cache.write(data)
+    return data

@@ -1,0 +1,144 @@
+"""A plan: everything that decides the numbers of an experiment, from options or a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from redunet.classifier import ReduNetClassifier
+from redunet.errors import FileAccessError, SettingsError
+from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
+from redunet.streams import LabelledImages, Task, class_stream
+
+FEATURES = ("pixels", "standardize", "standardize-pixel", "lift", "lift-linear")
+STATISTICS = ("first-task", "whole-training-set", "none")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run; two runs of one plan on one machine give the same numbers.
+
+    Parameters
+    ----------
+    data : str
+        A data set of `redunet.datasets`.
+    n_tasks : int or None
+        Tasks of equally many classes; or
+    tasks : tuple of tuples of int, or None
+        the classes of each task.
+    order_seed : int or None
+        Shuffles the classes; None keeps them in order.
+    train_per_class, test_per_class : int or None
+        At most so many samples of each class.
+    features : str
+        "pixels", "standardize" (one mean and deviation), "standardize-pixel"
+        (of each pixel), "lift" (random Gaussian kernels, rectified) or
+        "lift-linear" (not rectified).
+    statistics_from : str
+        Where means and deviations come from: "first-task" looks at no later
+        task; "whole-training-set" is the paper's and does; "none" is for lifts
+        without a mean image.
+    n_kernels : int
+    seed : int
+        Of kernels and subsets.
+    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype
+        As for `ReduNetClassifier`.
+    """
+
+    data: str = "digits"
+    n_tasks: int | None = None
+    tasks: tuple[tuple[int, ...], ...] | None = None
+    order_seed: int | None = None
+    train_per_class: int | None = None
+    test_per_class: int | None = None
+    features: str = "pixels"
+    statistics_from: str = "first-task"
+    n_kernels: int = 5
+    seed: int = 0
+    n_layers: int = 50
+    eps: float = 0.5
+    step: float = 0.5
+    step_decay: float = 0.933
+    step_kind: str = "absolute"
+    sharpness: float = 1.0
+    n_components: int | None = None
+    dtype: str = "float64"
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Plan:
+        """A plan from a TOML file whose keys are the parameters; unknown keys are errors."""
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path} is not a TOML file: {error}") from error
+        return cls().changed(values)
+
+    def changed(self, values: Mapping[str, Any]) -> Plan:
+        """The plan with some parameters replaced."""
+        known = [field.name for field in fields(self)]
+        for name in values:
+            if name not in known:
+                raise SettingsError(f"expected keys among {', '.join(known)}, got {name!r}")
+        values = dict(values)
+        if values.get("tasks") is not None:
+            values["tasks"] = tuple(tuple(task) for task in values["tasks"])
+        return replace(self, **values).checked()
+
+    def checked(self) -> Plan:
+        """The plan itself; an error where a word in it is unknown."""
+        for name, allowed in (("features", FEATURES), ("statistics_from", STATISTICS)):
+            if getattr(self, name) not in allowed:
+                raise SettingsError(
+                    f"expected {name} to be one of {', '.join(allowed)}, "
+                    f"got {getattr(self, name)!r}"
+                )
+        if self.statistics_from == "none" and self.features.startswith("standardize"):
+            raise SettingsError("expected statistics to standardize with, got 'none'")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a record."""
+        return asdict(self)
+
+    def stream(self, data: LabelledImages) -> tuple[Task, ...]:
+        """The tasks of a data set."""
+        return class_stream(
+            data,
+            self.n_tasks,
+            tasks=self.tasks,
+            order_seed=self.order_seed,
+            train_per_class=self.train_per_class,
+            test_per_class=self.test_per_class,
+            subset_seed=self.seed,
+        )
+
+    def feature_map(self, tasks: tuple[Task, ...]) -> FeatureMap:
+        """The feature map, learnt from the training images that the plan names."""
+        first = tasks[0]
+        shape = first.data.x_train.shape[1:]
+        images = first.data.x_train
+        if self.statistics_from == "first-task":
+            images = first.x_train
+        if self.features == "pixels":
+            return Flatten(shape)
+        if self.features == "standardize":
+            return Standardize.learn(images)
+        if self.features == "standardize-pixel":
+            return Standardize.learn(images, per="pixel")
+        if len(shape) == 2:
+            shape, images = (*shape, 1), images[..., None]
+        relu = self.features == "lift"
+        if self.statistics_from == "none":
+            return GaussianLift(self.seed, shape, self.n_kernels, relu)
+        return GaussianLift.learn(images, self.seed, n_kernels=self.n_kernels, relu=relu)
+
+    def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
+        """A model that has learnt nothing yet."""
+        names = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
+        settings = {name: getattr(self, name) for name in (*names, "n_components", "dtype")}
+        return ReduNetClassifier(**settings, features=features, device=device, memory=memory)

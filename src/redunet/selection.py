@@ -1,0 +1,154 @@
+"""Choosing settings on training data: test data cannot be touched, it is not even passed in.
+
+Two rules. *Held out*: some samples of each class are withdrawn from the
+moments, which is exact and costs one product, the network is built from the
+rest, and the samples withdrawn are labelled. *The paper's*: the network is
+built from everything and the training samples' estimated memberships at the
+last layer are compared with their labels. Both look at the same samples, at
+most a stated number of each class.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from redunet.classifier import LearntFeaturesWarning, ReduNetClassifier
+from redunet.errors import SettingsError
+from redunet.readouts import NearestSubspace
+
+SEARCHED = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
+"""Settings that ask for a network of their own; the number of components is read off each."""
+
+
+def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:
+    """Which samples are held out: ``per_class`` of each class, but at most a third of it."""
+    if per_class < 1:
+        raise SettingsError(f"expected at least one sample of each class, got {per_class}")
+    mask = np.zeros(len(y), dtype=bool)
+    for index, label in enumerate(np.unique(y)):
+        rows = np.flatnonzero(y == label)
+        draw = np.random.RandomState([seed, index]).permutation(rows)
+        mask[draw[: min(per_class, len(rows) // 3)]] = True
+    if not mask.any():
+        raise SettingsError("expected at least three samples in some class to hold one out")
+    return mask
+
+
+def tune(
+    model: ReduNetClassifier,
+    x_train: NDArray[Any],
+    y_train: NDArray[Any],
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    n_components: Sequence[int],
+    per_class: int = 200,
+    seed: int = 0,
+    paper_rule: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Try all combinations of settings on training data.
+
+    Parameters
+    ----------
+    model : ReduNetClassifier
+        Whose other settings all candidates share; it is not changed.
+    x_train, y_train : ndarray
+    grid : mapping from setting to values
+        Of the settings that shape the network, see ``SEARCHED``.
+    n_components : sequence of int
+        Tried for each network; those not below the number of features are not.
+    per_class : int, default=200
+        Samples of each class to evaluate on.
+    seed : int, default=0
+        Of the choice of these samples.
+    paper_rule : bool, default=True
+        Whether to compute the paper's rule too, at the price of a second network.
+    progress : callable, default=nothing
+        Told what begins.
+
+    Returns
+    -------
+    dict
+        ``candidates``, best first by held-out accuracy, and ``chosen`` by each
+        rule, with what they were chosen on.
+    """
+    unknown = [name for name in grid if name not in SEARCHED]
+    if unknown:
+        raise SettingsError(f"expected settings among {', '.join(SEARCHED)}, got {unknown[0]!r}")
+    mask = held_out_rows(y_train, per_class, seed)
+    x_out, y_out = x_train[mask], y_train[mask]
+    whole = type(model)(**model.get_params(deep=False)).fit(x_train, y_train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearntFeaturesWarning)
+        rest = copy.deepcopy(whole).unlearn(x_out, y_out)
+    candidates = []
+    combinations = list(_combinations(grid))
+    for number, settings in enumerate(combinations, 1):
+        progress(f"candidate {number} of {len(combinations)}")
+        by_components = labels_by_components(rest.set_params(**settings), x_out, n_components)
+        estimated = None
+        if paper_rule:
+            estimated = _estimated(whole.set_params(**settings), x_out, y_out)
+        for components, labels in by_components.items():
+            accuracy = float(np.mean(labels == y_out))
+            candidates.append(
+                {**settings, "n_components": components}
+                | {"held_out_accuracy": accuracy, "estimated_label_accuracy": estimated}
+            )
+    candidates.sort(key=lambda c: (-c["held_out_accuracy"], c["n_components"]))
+    chosen = {"held_out": candidates[0]}
+    if paper_rule:
+        # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
+        chosen["paper"] = max(candidates, key=lambda c: c["estimated_label_accuracy"])
+    return {
+        "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
+        "trained_on": f"{int((~mask).sum())} other training samples (held_out), all (paper)",
+        "seed": seed,
+        "chosen": chosen,
+        "candidates": candidates,
+    }
+
+
+def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def labels_by_components(
+    model: ReduNetClassifier, X: NDArray[Any], n_components: Sequence[int]
+) -> dict[int, NDArray[Any]]:
+    """Labels of nearest subspace for several numbers of components, by one network.
+
+    Those not below the number of features are left out.
+    """
+    Z = torch.from_numpy(model.transform(X))
+    last = model.network_.last_moments()
+    wanted = [r for r in n_components if r < last.shape[-1]]
+    if not wanted:
+        raise SettingsError(
+            f"expected numbers of components below n_features = {last.shape[-1]}, "
+            f"got {list(n_components)}"
+        )
+    readout = NearestSubspace.from_moments(last, max(wanted))
+    labels: dict[int, list[Tensor]] = {r: [] for r in wanted}
+    for batch in torch.split(Z, 4096):
+        here = batch.to(last.device)
+        inside = torch.stack([(here @ U_j).square().cumsum(dim=1) for U_j in readout.U], dim=1)
+        for r in wanted:
+            labels[r].append(inside[:, :, r - 1].argmax(dim=1).cpu())
+    return {r: model.classes_[torch.cat(parts).numpy()] for r, parts in labels.items()}
+
+
+def _estimated(model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> float:
+    """Accuracy of the most likely membership at the last layer."""
+    last = model.memberships(X)[-1]
+    return float(np.mean(model.classes_[last.argmax(axis=1)] == y))

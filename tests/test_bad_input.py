@@ -1,0 +1,582 @@
+"""Bad input: one line of the project's own kind, and a model that is as it was."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse  # type: ignore[import-untyped]
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from redunet import ReduNetClassifier, ReduNetError, SettingsError
+from redunet.features import Flatten, GaussianLift, Standardize
+from redunet.grid import unit_rows
+from tests.conftest import classes_on_subspaces
+
+D = 6
+X, y = classes_on_subspaces(k=3, d=D, per_class=8, rank=2)
+N = len(X)
+IMAGES = np.random.default_rng(2).integers(0, 256, (N, 2, 3)).astype(np.uint8)
+NAMED = pd.DataFrame(X, columns=list("abcdef"))
+ARRAY = np.arange(4.0).reshape(2, 2)
+LEARN = ["fit", "partial_fit"]
+ASK = ["predict", "predict_proba", "decision_function", "transform", "memberships"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny matrices gain nothing from threads, and lose much on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def fresh(**params: Any) -> ReduNetClassifier:
+    return ReduNetClassifier(**{"n_layers": 2, "n_components": 2, **params})
+
+
+def state(model: ReduNetClassifier, new: Any = X) -> tuple[Any, ...]:
+    """All that can be seen of a model: its file, its parameters, what it answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "model"))
+        file = Path(folder, "model").read_bytes()
+    params = {name: repr(value) for name, value in model.get_params().items()}
+    return file, params, model.predict_proba(new).tobytes(), model.predict(new).tolist()
+
+
+@contextmanager
+def refused(kind: type[Exception], pattern: str) -> Iterator[None]:
+    """An error of the project's own and of a built-in kind, in one line."""
+    with pytest.raises(ReduNetError, match=pattern) as caught:
+        yield
+    assert isinstance(caught.value, kind)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+# Samples and labels
+
+
+def with_value(value: float) -> Any:
+    samples = X.copy()
+    samples[3, 2] = value
+    return samples
+
+
+BAD_X: dict[str, tuple[Any, type[Exception], str]] = {
+    "nan": (with_value(math.nan), ValueError, "contains NaN"),
+    "infinity": (with_value(math.inf), ValueError, "contains infinity"),
+    "minus-infinity": (with_value(-math.inf), ValueError, "contains infinity"),
+    "nan32": (with_value(math.nan).astype(np.float32), ValueError, "contains NaN"),
+    "none": (np.full((N, D), None), ValueError, "contains NaN"),
+    "no-samples": (X[:0], ValueError, r"0 sample\(s\).*minimum of 1"),
+    "no-features": (X[:, :0], ValueError, r"0 feature\(s\).*minimum of 1"),
+    "nothing": (None, ValueError, "Expected 2D array"),
+    "empty": ([], ValueError, "Expected 2D array"),
+    "number": (3.0, ValueError, "Expected 2D array, got scalar"),
+    "1-d": (X[:, 0], ValueError, "Expected 2D array, got 1D.*Reshape"),
+    "3-d": (X[:, :, None], ValueError, "dim 3"),
+    "ragged": ([[1.0], [1.0, 2.0]], ValueError, "inhomogeneous|sequence"),
+    "words": (X.astype(str), ValueError, "strings"),
+    "objects": (np.full((N, D), "a", dtype=object), ValueError, "could not convert.*'a'"),
+    "large": (np.full((N, D), 10**400, dtype=object), ValueError, "too large"),
+    "complex": (X * 1j, ValueError, "Complex data not supported"),
+    "sparse": (scipy.sparse.csr_array(X), TypeError, "Sparse data.*toarray"),
+    "sparse-matrix": (scipy.sparse.csr_matrix(X), TypeError, "Sparse data.*toarray"),
+    "mixed-names": (pd.DataFrame(X, columns=[*"abcde", 6]), TypeError, "'int', 'str'"),
+}
+TOO_MANY = np.repeat(X, 2, axis=1)
+
+BAD_Y: dict[str, tuple[Any, type[Exception], str]] = {
+    "none": (None, ValueError, "y.* None"),
+    "short": (y[:-1], ValueError, f"each of {N} samples, got {N - 1}"),
+    "long": ([*y, 0], ValueError, f"each of {N} samples, got {N + 1}"),
+    "empty": ([], ValueError, f"each of {N} samples, got 0"),
+    "2-d": (np.stack([y, y], axis=1), ValueError, r"1d array.*\(24, 2\)"),
+    "number": (3, ValueError, r"1d array.*\(\)"),
+    "bool": (y > 0, TypeError, "int or str, got bool"),
+    "fractions": (y + 0.5, ValueError, "continuous"),
+    "complex": (y * 1j, ValueError, "Complex"),
+    "nones": ([None] * N, ValueError, "abel"),
+    "nones-and-words": ([None, "a"] * (N // 2), ValueError, "abel"),
+    "nones-and-numbers": ([None, 1] * (N // 2), ValueError, "abel"),
+    "mixed": ([1, "a"] * (N // 2), ValueError, "int and str"),
+    "mixed-objects": (np.array([1, "a"] * (N // 2), dtype=object), ValueError, "abel"),
+    "bool-and-int": ([True, 2] * (N // 2), ValueError, "bool and int"),
+    "bool-objects": (np.array([True, False] * (N // 2), dtype=object), ValueError, "abel"),
+    "bytes": (np.array([b"a"] * N), TypeError, "bytes"),
+    "dates": (np.array(["2020-01-01"] * N, dtype="M8[D]"), TypeError, "int or str, got datetime"),
+    "missing": (pd.Series(["a", pd.NA] * (N // 2), dtype="string"), TypeError, "NA"),
+}
+OTHER_TYPE = {
+    "words-after-numbers": (y, y.astype(str)),
+    "numbers-after-words": (y.astype(str), y),
+}
+
+
+def check_learning(
+    method: str, samples: Any, labels: Any, kind: type[Exception], pattern: str
+) -> None:
+    """Both a fitted model and an unfitted one refuse, and go on as if nothing had been."""
+    model = fresh().fit(X, y)
+    before = state(model)
+    with refused(kind, pattern):
+        getattr(model, method)(samples, labels)
+    assert state(model) == before
+    again = fresh().fit(np.concatenate([X, X[:5]]), np.concatenate([y, y[:5]]))
+    assert state(model.partial_fit(X[:5], y[:5])) == state(again)
+
+    unfitted = fresh()
+    untouched = dict(vars(unfitted))
+    with refused(kind, pattern):
+        getattr(unfitted, method)(samples, labels)
+    assert vars(unfitted) == untouched
+    with pytest.raises(NotFittedError):
+        unfitted.predict(X)
+    assert getattr(unfitted, method)(X[:, :4], y).n_features_in_ == 4
+
+
+@pytest.mark.parametrize("method", LEARN)
+@pytest.mark.parametrize("case", BAD_X)
+def test_samples_that_cannot_be_learnt(method: str, case: str) -> None:
+    samples, kind, pattern = BAD_X[case]
+    check_learning(method, samples, y, kind, pattern)
+
+
+@pytest.mark.parametrize("method", LEARN)
+@pytest.mark.parametrize("case", BAD_Y)
+def test_labels_that_cannot_be_learnt(method: str, case: str) -> None:
+    labels, kind, pattern = BAD_Y[case]
+    check_learning(method, X, labels, kind, pattern)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # scikit-learn's own look at y
+@pytest.mark.parametrize("method", LEARN)
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
+def test_numbers_that_are_no_labels(method: str, value: float) -> None:
+    check_learning(method, X, [value, 1.0] * (N // 2), ValueError, "contains|continuous")
+
+
+@pytest.mark.parametrize("method", [*ASK, "unlearn"])
+@pytest.mark.parametrize("case", BAD_X)
+def test_samples_that_cannot_be_asked_about(method: str, case: str) -> None:
+    samples, kind, pattern = BAD_X[case]
+    model = fresh().fit(X, y)
+    before = state(model)
+    with refused(kind, pattern):
+        getattr(model, method)(*([samples, y] if method == "unlearn" else [samples]))
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("case", BAD_Y)
+def test_labels_that_cannot_be_withdrawn(case: str) -> None:
+    labels, kind, pattern = BAD_Y[case]
+    model = fresh().fit(X, y)
+    before = state(model)
+    with refused(kind, pattern):
+        model.unlearn(X, labels)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("method", [*ASK, "partial_fit", "unlearn"])
+@pytest.mark.parametrize("samples", [X[:, :-1], TOO_MANY], ids=["few", "many"])
+def test_another_number_of_features(method: str, samples: Any) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    with refused(ValueError, f"X has {samples.shape[1]} features, .* expecting {D} features"):
+        getattr(model, method)(*([samples] if method in ASK else [samples, y]))
+    assert state(model) == before
+    assert model.fit(samples, y).n_features_in_ == samples.shape[1]
+
+
+@pytest.mark.parametrize("case", OTHER_TYPE)
+def test_a_label_of_another_type_than_before(case: str) -> None:
+    first, then = OTHER_TYPE[case]
+    model = fresh().fit(X, first)
+    before = state(model)
+    with refused(ValueError, "all int or all str, got int and str"):
+        model.partial_fit(X, then)
+    with refused(ValueError, "expected a class that was learnt .*, got "):
+        model.unlearn(X, then)
+    with refused(ValueError, "expected a class that was learnt .*, got "):
+        model.forget(then[:1])
+    assert state(model) == before
+    assert model.fit(X, then).classes_.tolist() == sorted(set(then))
+
+
+def test_names_of_features_that_differ() -> None:
+    model = fresh().fit(NAMED, y)
+    before = state(model, NAMED)
+    for method in [*ASK, "partial_fit", "unlearn"]:
+        with refused(ValueError, "feature names should match"):
+            other = NAMED.rename(columns={"c": "z"})
+            getattr(model, method)(*([other] if method in ASK else [other, y]))
+    assert state(model, NAMED) == before
+
+
+def test_labels_outside_of_classes() -> None:
+    model = fresh().partial_fit(X, y, classes=[2, 1, 0, 9])
+    before = state(model)
+    with refused(ValueError, "expected labels among classes=, got 2"):
+        model.partial_fit(X, y, classes=[0, 1])
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("method", LEARN)
+@pytest.mark.parametrize("value", [-0.001, 9.5])
+def test_values_outside_the_input_range(method: str, value: float) -> None:
+    positive = np.clip(np.abs(X), 0, 9)
+    model = fresh(normalize="class", input_range=(0, 9)).fit(positive, y)
+    before = state(model)
+    outside = positive.copy()
+    outside[-1, -1] = value
+    with refused(ValueError, rf"input_range=\(0, 9\), got values from .*{value:g}"):
+        getattr(model, method)(outside, y)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("features", [Flatten((2, 3)), Standardize.learn(IMAGES)], ids=repr)
+@pytest.mark.parametrize("shape", [(3, 2), (2, 2), (2, 3, 1), (5,), (7,)])
+def test_images_of_the_wrong_shape(features: Any, shape: tuple[int, ...]) -> None:
+    model = fresh(features=features).fit(IMAGES, y)
+    before = state(model, IMAGES)
+    for method in [*ASK, *LEARN, "unlearn"]:
+        with refused(ValueError, r"expected samples of shape \(2, 3\), got \(" + str(shape[0])):
+            wrong = np.ones((N, *shape))
+            getattr(model, method)(*([wrong] if method in ASK else [wrong, y]))
+    assert state(model, IMAGES) == before
+
+
+def test_pixels_that_are_not_whole() -> None:
+    model = fresh(features=GaussianLift(0, (2, 3, 1), n_kernels=1)).fit(IMAGES[..., None], y)
+    before = state(model, IMAGES[..., None])
+    for method in [*ASK, *LEARN, "unlearn"]:
+        with refused(ValueError, "whole pixel values"):
+            wrong = IMAGES[..., None] + 0.5
+            getattr(model, method)(*([wrong] if method in ASK else [wrong, y]))
+    assert state(model, IMAGES[..., None]) == before
+
+
+def test_a_class_of_zero_vectors_is_learnt_but_cannot_be_built() -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    remedies: list[Callable[[], object]] = [
+        lambda: model.forget([9]),
+        lambda: model.unlearn(np.zeros((2, D)), [9, 9]),
+        lambda: model.partial_fit(X[:3], [9] * 3).forget([9]),
+    ]
+    for remedy in remedies:
+        model.partial_fit(np.zeros((2, D)), [9, 9])
+        assert model.moments_[9].count == 2
+        for method in ASK:
+            with refused(ValueError, "class 9: .* zero vectors only"):
+                getattr(model, method)(X)
+        remedy()
+        assert state(model) == before
+    model.partial_fit(np.zeros((2, D)), [9, 9]).partial_fit(X[:3], [9] * 3)
+    assert set(model.predict(X[:3])) <= {0, 1, 2, 9}
+
+
+# Settings
+
+BAD_SETTINGS: dict[str, list[Any]] = {
+    "n_layers": [-1, 2.5, "3", None, True, math.nan, [4], ARRAY],
+    "eps": [0, -0.5, math.nan, math.inf, "1", None, True, 1j, 10**400, ARRAY],
+    "step": [0, -0.5, math.nan, math.inf, "1", None, False],
+    "step_decay": [0, -0.5, 1.01, math.nan, math.inf, "1", None, True],
+    "step_kind": ["abs", "Absolute", None, 1, ["absolute"], ARRAY],
+    "sharpness": [0, -0.5, math.nan, math.inf, "1", None, False],
+    "n_components": [0, -1, 2.0, "2", True, D, D + 1],
+    "normalize": ["l2", "class", None, 1],
+    "input_range": [(0, 1), 3, ARRAY],
+    "features": ["flatten", 3, Flatten, GaussianLift, [], ARRAY],
+    "dtype": ["float16", "double", None, torch.float32],
+    "device": ["nowhere", "cuda:99", "", "meta", "hpu", 1.5, -1, ARRAY],
+    "memory": ["lots", "", "-1GB", "1e9", "2XB", "9" * 400, -1, None, True, math.inf, ARRAY],
+}
+
+
+@pytest.mark.parametrize("method", LEARN)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in BAD_SETTINGS.items() for value in values],
+    ids=lambda value: str(value)[:9],
+)
+def test_settings_out_of_range(method: str, name: str, value: Any) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    good = model.get_params()[name]
+    model.set_params(**{name: value})
+    with refused(ValueError, name):
+        getattr(model, method)(X, y)
+    assert model.get_params()[name] is value
+    assert state(model.set_params(**{name: good})) == before
+
+    unfitted = fresh(**{name: value})
+    with refused(ValueError, name):
+        getattr(unfitted, method)(X, y)
+    assert not [attribute for attribute in vars(unfitted) if attribute.endswith("_")]
+    unfitted.set_params(**{name: good})
+    assert getattr(unfitted, method)(X[:, :4], y).n_features_in_ == 4
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(1, 0), (0, 0), (0, math.nan), (-math.inf, 0), (0,), (1, 2, 3), 3, ("a", "b"), "01", ARRAY],
+    ids=repr,
+)
+def test_ranges_that_are_none(value: Any) -> None:
+    model = fresh(normalize="class", input_range=value)
+    with refused(ValueError, r"expected input_range=\(low, high\)"):
+        model.fit(X, y)
+    assert model.set_params(input_range=(-99, 99)).fit(X, y).n_features_in_ == D
+
+
+@pytest.mark.parametrize("method", [*ASK, "network_"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("eps", -1), ("dtype", "x"), ("device", "x"), ("memory", "x"), ("n_components", D)],
+)
+def test_settings_changed_for_the_worse_after_fit(method: str, name: str, value: Any) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    good = model.get_params()[name]
+    model.set_params(**{name: value})
+    if name == "n_components" and method in ("transform", "memberships", "network_"):
+        return  # they have no use for it
+    with refused(ValueError, name):
+        getattr(model, method) if method == "network_" else getattr(model, method)(X)
+    assert state(model.set_params(**{name: good})) == before
+
+
+@pytest.mark.parametrize("eps", [1e-200, 1e-160, 1e160, 1e200])
+def test_a_precision_beyond_the_numbers(eps: float) -> None:
+    model = fresh(eps=eps)
+    with refused(Exception, "eps"):
+        model.fit(X, y).predict(X)
+    assert state(model.set_params(eps=0.5).fit(X, y)) == state(fresh(eps=0.5).fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"features": Flatten((D,))},
+        {"features": Standardize.learn(X)},
+        {"normalize": "class", "input_range": (-99, 99)},
+    ],
+    ids=["flatten", "standardize", "class"],
+)
+def test_another_input_asks_for_a_new_fit(change: dict[str, Any]) -> None:
+    model = fresh().fit(X, y)
+    before, good = state(model), model.get_params()
+    model.set_params(**change)
+    acts: list[Callable[[], object]] = [
+        partial(model.partial_fit, X, y),
+        partial(model.unlearn, X[:1], y[:1]),
+        partial(model.merge, fresh().fit(X, y)),
+        partial(model.save, "/nowhere"),
+        *(partial(getattr(model, ask), X) for ask in ASK),
+    ]
+    for act in acts:
+        with refused(SettingsError, "features, normalize or input_range changed.*fit anew"):
+            act()
+    assert state(model.set_params(**good)) == before
+    assert state(model.set_params(**change).fit(X, y)) == state(fresh(**change).fit(X, y)) != before
+
+
+# Forgetting, unlearning, merging
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind", "pattern"),
+    [
+        ([3], ValueError, r"learnt \(0, 1, 2\), got 3"),
+        ([0, 3], ValueError, "got 3"),
+        (["0"], ValueError, "got '0'"),
+        ("0", ValueError, "got '0'"),
+        ([None], ValueError, "got None"),
+        ([0.5], ValueError, "got 0.5"),
+        ([math.nan], ValueError, "got nan"),
+        ([1, "a"], ValueError, "got 'a'"),
+        ([0, 1, 2], ValueError, "at least one class to remain"),
+        (1, TypeError, "got 1"),
+        (None, TypeError, "got None"),
+        ([[1]], ValueError, r"got \[1\]"),
+        ([True], ValueError, "got True"),
+    ],
+    ids=str,
+)
+def test_classes_that_cannot_be_forgotten(
+    classes: Any, kind: type[Exception], pattern: str
+) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    with refused(kind, pattern):
+        model.forget(classes)
+    assert state(model) == before
+
+
+def test_a_number_is_not_taken_for_the_word() -> None:
+    model = fresh().fit(X, np.array(["0", "1", "a"])[y])
+    with refused(ValueError, "got 1"):
+        model.forget([1, "a"])
+
+
+def test_the_last_class_stays() -> None:
+    model = fresh().fit(X, y).forget([0, 2])
+    before = state(model)
+    with refused(ValueError, "at least one class to remain"):
+        model.forget([1])
+    with refused(ValueError, "at least one class to remain"):
+        model.unlearn(X[y == 1], y[y == 1])
+    assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (np.concatenate([X[y == 0], X[y == 0][:1]]), [0] * 9),
+        (X[y == 0][[0, 0]], [0, 0]),
+        (X[y == 0][:1], [1]),
+        (-X[y == 0][:1], [0]),
+        (X[y == 0][:1] + 1e-3, [0]),
+        (np.zeros((1, D)), [0]),
+    ],
+    ids=["too-many", "twice", "other-label", "negative", "nearly", "zero"],
+)
+def test_samples_that_were_never_learnt(rows: Any, labels: list[int]) -> None:
+    few = np.concatenate([np.flatnonzero(y == label)[:4] for label in range(3)])
+    model = fresh().fit(X[few] if len(rows) < 3 else X, y[few] if len(rows) < 3 else y)
+    before = state(model)
+    with refused(ValueError, f"withdrawing these {len(rows)} from a class of"):
+        model.unlearn(rows, labels)
+    assert state(model) == before
+
+
+def test_a_class_withdrawn_from_a_model_that_lacks_it() -> None:
+    model = fresh().fit(X, y)
+    with refused(ValueError, r"learnt \(0, 1, 2\), got 7"):
+        model.unlearn(X[:1], [7])
+
+
+@given(st.data(), st.integers(2, 12), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_what_was_learnt_can_be_withdrawn(data: st.DataObject, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = rng.integers(-2, 3, (n, D)) * 10.0 ** rng.integers(-9, 9, (n, 1))
+    labels = rng.integers(0, 3, n)
+    gone = data.draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=n - 1))
+    left = [row for row in range(n) if row not in gone]
+    model = fresh().fit(samples, labels).unlearn(samples[list(gone)], labels[list(gone)])
+    assert model.moments_ == fresh().fit(samples[left], labels[left]).moments_
+
+
+@pytest.mark.parametrize("left", [[-1, 0, 0, 0, 0, 0], [0, 0, -3, 0, 0, -4], [0] * D, [1] * D])
+def test_all_samples_but_one_can_be_withdrawn(left: list[int]) -> None:
+    first = np.concatenate([X[:3], [left], X[3:6]])
+    model = fresh().fit(X, y).partial_fit(first, [9] * 7)
+    model.unlearn(first[[0, 1, 2, 4, 5, 6]], [9] * 6)
+    assert model.moments_ == fresh().fit(X, y).partial_fit([left], [9]).moments_
+    assert state(model.unlearn([left], [9])) == state(fresh().fit(X, y))
+
+
+def made(**params: Any) -> ReduNetClassifier:
+    return fresh(**params).fit(X, y)
+
+
+MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    **{
+        name: (partial(made, **{name: value}), ValueError, name)
+        for name, value in {
+            "n_layers": 3, "eps": 0.4, "step": 0.4, "step_decay": 0.9, "step_kind": "relative",
+            "sharpness": 2, "n_components": None, "dtype": "float32", "features": Flatten((D,)),
+        }.items()
+    },
+    "pixels": (partial(made, features=Standardize.learn(X, per="pixel")), ValueError, "features"),
+    "range": (partial(made, normalize="class", input_range=(-9, 9)), ValueError, "input_range"),
+    "fewer": (lambda: fresh().fit(X[:, :4], y), ValueError, "number of features is"),
+    "words": (lambda: fresh().fit(X, y.astype(str)), ValueError, "all int or all str"),
+    "names": (lambda: fresh().fit(NAMED, y), ValueError, "feature names"),
+    "unfitted": (fresh, NotFittedError, "learnt nothing yet"),
+    "number": (lambda: 3, ValueError, "ReduNetClassifier to merge, got int"),
+    "moments": (lambda: fresh().fit(X, y).moments_, ValueError, "got ClassMoments"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MERGES)
+def test_models_that_cannot_be_merged(case: str) -> None:
+    make, kind, pattern = MERGES[case]
+    model, other = fresh().fit(X, y), make()
+    before = state(model)
+    with refused(kind, pattern):
+        model.merge(other)
+    assert state(model) == before
+    if isinstance(other, ReduNetClassifier) and hasattr(other, "moments_"):
+        moments = other.moments_
+        with refused(kind, pattern):
+            other.merge(model)
+        assert other.moments_ is moments
+
+
+def test_merging_maps_learnt_from_other_images_is_refused_in_one_line() -> None:
+    one, other = (
+        fresh(features=Standardize.learn(IMAGES[:part], per="pixel")).fit(IMAGES, y)
+        for part in (9, 10)
+    )
+    with refused(ValueError, "features"):
+        one.merge(other)
+
+
+# Before fit, and interrupted
+
+
+@pytest.mark.parametrize("method", [*ASK, "forget", "unlearn", "merge", "save", "score"])
+def test_nothing_can_be_asked_before_fit(method: str) -> None:
+    model = fresh()
+    arguments: dict[str, list[Any]] = {
+        "forget": [[0]], "unlearn": [X, y], "merge": [fresh().fit(X, y)], "save": ["/nowhere"],
+        "score": [X, y],
+    }  # fmt: skip
+    with refused(NotFittedError, "learnt nothing yet: call fit"):
+        getattr(model, method)(*arguments.get(method, [X]))
+    for attribute in ("classes_", "network_"):
+        with refused(ValueError, "learnt nothing yet"):
+            getattr(model, attribute)
+    assert vars(model) == vars(clone(model))
+
+
+@pytest.mark.parametrize("method", [*LEARN, "unlearn"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_in_the_middle_leaves_the_model(
+    monkeypatch: pytest.MonkeyPatch, method: str, error: type[BaseException]
+) -> None:
+    many = np.random.default_rng(0).standard_normal((9000, D))  # more than one chunk a class
+    labels = np.repeat([0, 5], [8500, 500])
+    model = fresh().fit(np.concatenate([X, many]), np.concatenate([y, labels]))
+    before = state(model)
+    calls: list[int] = []
+
+    def interrupted(rows: torch.Tensor) -> torch.Tensor:
+        calls.append(len(rows))
+        if len(calls) == 2:
+            raise error
+        return unit_rows(rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("redunet.inputs.unit_rows", interrupted)
+        with pytest.raises(error):
+            getattr(model, method)(many, labels)
+    assert calls == [8192, 308]
+    assert state(model) == before

@@ -1,0 +1,53 @@
+"""On a GPU the moments and files are those of the CPU; runs only where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from redunet import ReduNetClassifier
+from redunet.experiment import file_hash
+from redunet.features import GaussianLift
+from redunet.grid import unit_rows
+from redunet.moments import ClassMoments
+from tests.conftest import classes_on_subspaces
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("d", [3, 57, 784, 5120])
+def test_rows_have_the_bits_of_the_cpu(d: int) -> None:
+    X = torch.randn(300, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(unit_rows(X.cuda()).cpu(), unit_rows(X))
+
+
+def test_moments_and_files_are_those_of_the_cpu() -> None:
+    X, y = classes_on_subspaces(k=4, d=300, per_class=3000, rank=20)
+    data = torch.from_numpy(X)
+    assert ClassMoments(300).update(data, y, device="cuda") == ClassMoments(300).update(data, y)
+    one, other = (ReduNetClassifier(device=where).fit(X, y) for where in ("cpu", "cuda"))
+    assert file_hash(one) == file_hash(other)
+
+
+def test_lifted_images_have_the_bits_of_the_cpu() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
+    lift = GaussianLift.learn(images, seed=0)
+    on_cpu = lift(torch.from_numpy(images))
+    assert torch.equal(lift(torch.from_numpy(images).cuda()).cpu(), on_cpu)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_incremental_is_joint_there_too(dtype: str) -> None:
+    X, y = classes_on_subspaces(k=6, d=60, per_class=200, rank=8)
+    joint = ReduNetClassifier(n_layers=10, device="cuda", dtype=dtype).fit(X, y)
+    model = ReduNetClassifier(n_layers=10, device="cuda", dtype=dtype)
+    for label in (3, 0, 5, 1, 4, 2):
+        model.partial_fit(X[y == label], y[y == label])
+    for a, b in zip(model.network_.layers, joint.network_.layers, strict=True):
+        assert torch.equal(a.E, b.E)
+        assert torch.equal(a.C, b.C)
+    assert np.array_equal(model.predict_proba(X), joint.predict_proba(X))
+    cpu = ReduNetClassifier(n_layers=10, device="cpu", dtype=dtype).fit(X, y)
+    tolerance = 1e-9 if dtype == "float64" else 1e-2
+    np.testing.assert_allclose(model.predict_proba(X), cpu.predict_proba(X), atol=tolerance)

@@ -1,0 +1,297 @@
+"""Records, resuming, and the choice of settings without test data."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.naive_bayes import GaussianNB
+
+from redunet import FileAccessError, ReduNetClassifier, SettingsError
+from redunet.datasets import load
+from redunet.experiment import run
+from redunet.features import FeatureMap
+from redunet.plan import Plan
+from redunet.selection import held_out_rows, labels_by_components, tune
+
+PLAN = Plan(
+    data="digits", n_layers=6, train_per_class=40, test_per_class=20, features="standardize"
+)
+
+
+def stream(plan: Plan = PLAN) -> tuple[Any, FeatureMap]:
+    tasks = plan.stream(load("digits"))
+    return tasks, plan.feature_map(tasks)
+
+
+def numbers(record: dict[str, Any]) -> Any:
+    """What must not depend on interruptions: everything but times, memory and date."""
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in record["tasks"]]
+    return rows, record["summary"], record["settings"]
+
+
+class StopError(Exception):
+    """An interruption."""
+
+
+def test_a_record_holds_the_whole_story(tmp_path: Path) -> None:
+    tasks, features = stream()
+    record, model = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
+    assert record == json.loads((tmp_path / "record.json").read_text())
+    assert record["settings"]["n_layers"] == 6
+    assert set(record["versions"]) == {"redunet", "python", "torch", "numpy", "scikit-learn"}
+    assert record["machine"]["cores"] >= 1
+    assert record["peak_memory_bytes"] > 1e7
+    last = record["tasks"][-1]
+    x_test = np.concatenate([task.x_test for task in tasks])
+    y_test = np.concatenate([task.y_test for task in tasks])
+    assert last["accuracy"] == model.score(x_test, y_test) == record["summary"]["last"]
+    assert last["accuracy_by_task"][2] == model.score(tasks[2].x_test, tasks[2].y_test)
+    assert [row["train_samples"] for row in record["tasks"]] == [80] * 5
+    assert [row["test_samples"] for row in record["tasks"]] == [40, 80, 120, 160, 200]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["after-task-5.safetensors", "record.json"]
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 5])
+def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: int) -> None:
+    tasks, features = stream()
+    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
+
+    def stop(what: str) -> None:
+        if what == f"task {stop_at} of 5":
+            raise StopError
+
+    with pytest.raises(StopError):
+        run(
+            PLAN.learner(features, "cpu", "2GB"),
+            tasks,
+            PLAN.to_dict(),
+            tmp_path / "b",
+            progress=stop,
+        )
+    learnt: list[str] = []
+    resumed, model = run(
+        PLAN.learner(features, "cpu", "2GB"),
+        tasks,
+        PLAN.to_dict(),
+        tmp_path / "b",
+        progress=learnt.append,
+    )
+    assert learnt == [f"task {n} of 5" for n in range(stop_at, 6)]
+    assert numbers(resumed) == numbers(whole)
+    assert model.classes_.tolist() == list(range(10))
+    again, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "b")
+    assert again == resumed
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from redunet import experiment
+from tests.test_experiment import PLAN, stream
+tasks, features = stream()
+write = experiment.write_record
+def dying(path, record):
+    if len(record["tasks"]) == 3 and sys.argv[2] == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(path, record)
+    if len(record["tasks"]) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+experiment.write_record = dying
+experiment.run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path, when: str) -> None:
+    root = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "b"), when]
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True)
+    assert done.returncode == -signal.SIGKILL
+    tasks, features = stream()
+    learnt: list[str] = []
+    resumed, _ = run(
+        PLAN.learner(features, "cpu", "2GB"),
+        tasks,
+        PLAN.to_dict(),
+        tmp_path / "b",
+        progress=learnt.append,
+    )
+    assert learnt[0] == ("task 3 of 5" if when == "before" else "task 4 of 5")
+    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
+    assert numbers(resumed) == numbers(whole)
+
+
+class Bayes(GaussianNB):  # type: ignore[misc]
+    """Somebody else's learner, with nothing but partial_fit and predict that this asks for."""
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        return super().partial_fit(X.reshape(len(X), -1) + 1e-3, y, classes=range(10))
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(X.reshape(len(X), -1))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_learner_can_be_run_and_resumed(tmp_path: Path) -> None:
+    tasks, _ = stream()
+    settings = {"learner": "bayes"}
+    whole, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "a")
+
+    def stop(what: str) -> None:
+        if what == "task 4 of 5":
+            raise StopError
+
+    with pytest.raises(StopError):
+        run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "b", progress=stop)
+    resumed, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "b")
+    assert numbers(resumed) == numbers(whole)
+
+
+def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
+    tasks, features = stream()
+    run(PLAN.learner(features, "cpu", "2GB"), tasks[:1], PLAN.to_dict(), tmp_path)
+    other = PLAN.changed({"eps": 0.25})
+    with pytest.raises(SettingsError, match="record of a run with another eps: name another"):
+        run(other.learner(features, "cpu", "2GB"), tasks, other.to_dict(), tmp_path)
+    (tmp_path / "record.json").write_text("not a record")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
+
+
+@pytest.mark.parametrize("features", ["standardize", "standardize-pixel", "lift", "lift-linear"])
+def test_a_feature_map_sees_no_later_task(features: str) -> None:
+    data = load("digits")
+    plan = Plan(features=features)
+    later = np.isin(data.y_train, range(2, 10))
+    x_train = np.where(later[:, None, None], 16 - data.x_train, data.x_train)
+    changed = SimpleNamespace(
+        name="changed",
+        x_train=x_train,
+        y_train=data.y_train,
+        x_test=data.x_test * 0,
+        y_test=data.y_test,
+    )
+    one, other = (plan.feature_map(plan.stream(d)) for d in (data, changed))
+    assert states_equal(one, other)
+    leaky = plan.changed({"statistics_from": "whole-training-set"})
+    assert not states_equal(*(leaky.feature_map(leaky.stream(d)) for d in (data, changed)))
+
+
+def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
+    (values, tensors), (others, other_tensors) = one.to_state(), other.to_state()
+    return values == others and all((other_tensors[k] == v).all() for k, v in tensors.items())
+
+
+class Untouchable:
+    """Test data that must not be looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("test data was touched")
+
+    def __getitem__(self, rows: Any) -> Any:
+        raise AssertionError("test data was touched")
+
+
+def digits_train(n: int = 60) -> tuple[NDArray[Any], NDArray[Any]]:
+    data = load("digits")
+    rows = np.concatenate([np.flatnonzero(data.y_train == c)[:n] for c in range(10)])
+    return data.x_train[rows].reshape(len(rows), -1), data.y_train[rows]
+
+
+def test_tuning_finds_the_better_settings_and_says_on_what() -> None:
+    X, y = digits_train()
+    found = tune(
+        ReduNetClassifier(n_layers=4),
+        X,
+        y,
+        {"eps": [0.5, 30.0], "sharpness": [1.0]},
+        n_components=[1, 10, 64],
+        per_class=15,
+    )
+    assert found["chosen_on"] == "150 training samples, at most 15 of each class"
+    assert len(found["candidates"]) == 4  # 64 components are not below 64 features
+    best = found["chosen"]["held_out"]
+    assert best == found["candidates"][0]
+    assert best["n_components"] == 10
+    assert found["candidates"][-1]["n_components"] == 1
+    paper = found["chosen"]["paper"]
+    assert paper["estimated_label_accuracy"] == max(
+        c["estimated_label_accuracy"] for c in found["candidates"]
+    )
+
+
+def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them() -> None:
+    X, y = digits_train()
+    mask = held_out_rows(y, 15, seed=3)
+    found = tune(
+        ReduNetClassifier(n_layers=4), X, y, {"eps": [0.4]}, n_components=[8], per_class=15, seed=3
+    )
+    never = ReduNetClassifier(n_layers=4, eps=0.4, n_components=8).fit(X[~mask], y[~mask])
+    assert found["candidates"][0]["held_out_accuracy"] == never.score(X[mask], y[mask])
+    whole = ReduNetClassifier(n_layers=4, eps=0.4).fit(X, y)
+    estimated = whole.classes_[whole.memberships(X[mask])[-1].argmax(axis=1)]
+    assert found["candidates"][0]["estimated_label_accuracy"] == np.mean(estimated == y[mask])
+
+
+def test_labels_by_components_are_those_of_predict() -> None:
+    X, y = digits_train()
+    model = ReduNetClassifier(n_layers=4).fit(X, y)
+    by_components = labels_by_components(model, X, [3, 12])
+    for r, labels in by_components.items():
+        assert np.array_equal(labels, model.set_params(n_components=r).predict(X))
+
+
+def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from redunet import commands
+
+    data = load("digits")
+    blind = SimpleNamespace(
+        name="digits",
+        x_train=data.x_train,
+        y_train=data.y_train,
+        x_test=Untouchable(),
+        y_test=data.y_test,
+    )
+    monkeypatch.setattr(commands, "load", lambda name, folder: blind)
+    plan = Plan(n_layers=2, train_per_class=30, features="standardize")
+    commands.tune_plan(
+        plan, {"eps": [0.5]}, [4], 8, True, tmp_path, "cpu", "2GB", None, lambda what: None
+    )
+    record = json.loads((tmp_path / "tune.json").read_text())
+    assert record["plan"]["data"] == "digits"
+    assert record["candidates"][0]["held_out_accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n_layer = 3", "got 'n_layer'"),
+        ("features = 'wavelets'", "one of pixels, standardize"),
+        ("statistics_from = 'everything'", "one of first-task, whole-training-set, none"),
+        ("features = 'standardize'\nstatistics_from = 'none'", "statistics to standardize with"),
+        ("n_layers = ", "is not a TOML file"),
+    ],
+)
+def test_a_bad_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(SettingsError, match=message) as caught:
+        Plan.from_toml(tmp_path / "plan.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("tasks = [[3, 1], [0]]\neps = 0.25\n")
+    assert Plan.from_toml(tmp_path / "plan.toml") == Plan(tasks=((3, 1), (0,)), eps=0.25)
+    with pytest.raises(FileAccessError, match=r"cannot read .*missing\.toml"):
+        Plan.from_toml(tmp_path / "missing.toml")

@@ -1,0 +1,108 @@
+"""The reproduction of the paper's experiments, on small data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from redunet import reproduce as module
+from redunet.cli import main
+from redunet.plan import Plan
+from redunet.reproduce import PAPER, REPRODUCTIONS, Reproduction
+
+SMALL = Reproduction(
+    "mnist",
+    "A small stand-in",
+    Plan(features="lift", n_kernels=2, n_layers=5, n_components=9, train_per_class=40),
+    {"9 components": 9, "3 components": 3},
+)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module.REPRODUCTIONS, "small", SMALL)
+
+
+def call(*words: str) -> Any:
+    return CliRunner().invoke(main, ["reproduce", "small", *words])
+
+
+@pytest.mark.usefixtures("small")
+def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
+    done = call("--out", str(tmp_path), "--seeds", "0,4")
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert [variant["name"] for variant in record["variants"]] == ["9 components", "3 components"]
+    for variant in record["variants"]:
+        assert [one["seed"] for one in variant["runs"]] == [0, 4]
+        for one in variant["runs"]:
+            assert len(one["tasks"]) == 5
+            assert all(0.5 < row["accuracy"] <= 1 for row in one["tasks"])
+            assert all(0.4 < row["no_layers_accuracy"] <= 1 for row in one["tasks"])
+    first, second = record["variants"][0]["runs"]
+    assert first["joint"]["equivalence"] == {
+        "moments": True,
+        "network": True,
+        "file": True,
+        "labels_that_differ": 0,
+    }
+    assert first["joint"]["accuracy"] == first["tasks"][-1]["accuracy"]
+    assert second["joint"] is None
+    assert len(first["rates"]["delta_R"]) == 5
+    assert "model files identical, 0 test labels that differ" in " ".join(done.output.split())
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "accuracy.png",
+        "rate.png",
+        "record.json",
+        "report.html",
+        "report.md",
+        "seed-0",
+        "seed-4",
+    }
+    assert f"{first['tasks'][-1]['accuracy']:.3f}"[:4] in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_second_call_takes_up_what_is_there(tmp_path: Path) -> None:
+    call("--out", str(tmp_path))
+    before = (tmp_path / "record.json").read_bytes()
+    stamp = (tmp_path / "seed-0" / "after-task-5.safetensors").stat().st_mtime_ns
+    assert call("--out", str(tmp_path)).exit_code == 0
+    assert (tmp_path / "record.json").read_bytes() == before
+    assert (tmp_path / "seed-0" / "after-task-5.safetensors").stat().st_mtime_ns == stamp
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_a_dry_run_only_says_what_it_would_do(tmp_path: Path, name: str) -> None:
+    words = ["reproduce", name, "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]
+    done = CliRunner().invoke(main, words)
+    said = " ".join(done.output.split())
+    assert f"would build five networks of {REPRODUCTIONS[name].plan.n_layers} layers" in said
+    assert "minutes and" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_experiment_is_refused() -> None:
+    done = CliRunner().invoke(main, ["reproduce", "imagenet"])
+    assert done.exit_code == 2
+    assert "expected one of mnist, mnist-tuned, cifar10, got 'imagenet'" in done.output
+
+
+def test_the_papers_settings_are_the_papers() -> None:
+    plan = REPRODUCTIONS["mnist"].plan
+    assert (plan.n_layers, plan.eps, plan.step, plan.step_decay) == (200, 0.5, 0.5, 0.933)
+    assert (plan.sharpness, plan.n_components, plan.features) == (1.0, 28, "pixels")
+    plan = REPRODUCTIONS["cifar10"].plan
+    assert (plan.n_layers, plan.eps, plan.step, plan.step_decay) == (50, 0.5, 0.5, 0.933)
+    assert (plan.sharpness, plan.n_kernels) == (1.0, 5)
+    assert 15 in REPRODUCTIONS["cifar10"].readings.values()
+
+
+def test_the_papers_figures_are_as_printed() -> None:
+    assert PAPER["mnist"]["row"] == [0.999, 0.990, 0.984, 0.975, 0.961]
+    assert PAPER["cifar10"]["row"] == [0.875, 0.678, 0.588, 0.547, 0.539]
+    assert PAPER["cifar10"]["rivals"]["iCaRL"][-1] == 0.48

@@ -506,7 +506,7 @@ MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     },
     "pixels": (partial(made, features=Standardize.learn(X, per="pixel")), ValueError, "features"),
     "range": (partial(made, normalize="class", input_range=(-9, 9)), ValueError, "input_range"),
-    "fewer": (lambda: fresh().fit(X[:, :4], y), ValueError, "number of features is"),
+    "fewer": (lambda: fresh().fit(X[:, :4], y), ValueError, "number of features"),
     "words": (lambda: fresh().fit(X, y.astype(str)), ValueError, "all int or all str"),
     "names": (lambda: fresh().fit(NAMED, y), ValueError, "feature names"),
     "unfitted": (fresh, NotFittedError, "learnt nothing yet"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,12 @@ def call(*words: str) -> Any:
     return CliRunner().invoke(main, ["reproduce", "small", *words])
 
 
+def sizes(rows: list[Any]) -> list[int]:
+    """Test samples that each task brought."""
+    totals = [0, *(row["test_samples"] for row in rows)]
+    return [after - before for before, after in itertools.pairwise(totals)]
+
+
 @pytest.mark.usefixtures("small")
 def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
     done = call("--out", str(tmp_path), "--seeds", "0,4")
@@ -52,6 +59,13 @@ def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
     }
     assert first["joint"]["accuracy"] == first["tasks"][-1]["accuracy"]
     assert second["joint"] is None
+    wide, narrow = (variant["runs"][0] for variant in record["variants"])
+    assert wide["summary"] != narrow["summary"]
+    for one in (wide, narrow):
+        last = one["tasks"][-1]
+        shares = [n / 599 for n in sizes(one["tasks"])]
+        pooled = sum(a * s for a, s in zip(last["accuracy_by_task"], shares, strict=True))
+        assert last["accuracy"] == pytest.approx(pooled, rel=1e-12)
     assert len(first["rates"]["delta_R"]) == 5
     assert "model files identical, 0 test labels that differ" in " ".join(done.output.split())
     assert {p.name for p in tmp_path.iterdir()} == {
@@ -72,7 +86,8 @@ def test_a_second_call_takes_up_what_is_there(tmp_path: Path) -> None:
     before = (tmp_path / "record.json").read_bytes()
     stamp = (tmp_path / "seed-0" / "after-task-5.safetensors").stat().st_mtime_ns
     assert call("--out", str(tmp_path)).exit_code == 0
-    assert (tmp_path / "record.json").read_bytes() == before
+    after = (tmp_path / "record.json").read_bytes()
+    assert json.loads(after)["variants"] == json.loads(before)["variants"]
     assert (tmp_path / "seed-0" / "after-task-5.safetensors").stat().st_mtime_ns == stamp
 
 

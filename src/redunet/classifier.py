@@ -21,11 +21,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from redunet import storage
 from redunet.built import Built
-from redunet.errors import DataError, ModelFileError, ReduNetError, SettingsError
+from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.features import FeatureMap
 from redunet.inputs import Embedding, checked_labels, checked_samples, one_line_errors
+from redunet.model import Model
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet
 from redunet.readouts import NearestSubspace
@@ -189,8 +189,14 @@ class ReduNetClassifier(
         -------
         self
         """
-        moments = self._fitted_moments().drop(np.asarray(list(classes)).tolist())
-        return self._keep(moments)._say_what_stays()
+        moments = self._fitted_moments()
+        try:
+            labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
+        except TypeError:
+            raise DataTypeError(
+                f"expected a list of classes to forget, such as [3, 7], got {classes!r}"
+            ) from None
+        return self._keep(moments.drop(labels))._say_what_stays()
 
     def unlearn(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Withdraw samples, as if they had never been seen.
@@ -226,14 +232,16 @@ class ReduNetClassifier(
         """
         moments = self._fitted_moments()
         if not isinstance(other, ReduNetClassifier):
-            raise DataError(f"expected a ReduNetClassifier to merge, got {type(other).__name__}")
+            raise DataTypeError(
+                f"expected a ReduNetClassifier to merge, got {type(other).__name__}"
+            )
         theirs = other._fitted_moments()
         mine, others = self._identity(), other._identity()
         for name in mine:
             if mine[name] != others[name]:
                 raise SettingsError(
-                    f"expected models made alike, but {name} is {mine[name]!r} here and "
-                    f"{others[name]!r} there: merge models with the same settings and features"
+                    f"expected models made alike, but they differ in {name}: "
+                    f"merge models with the same settings and features"
                 )
         return self._keep(moments + theirs)
 
@@ -283,39 +291,24 @@ class ReduNetClassifier(
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
         moments = self._fitted_moments()
-        embedding, tensors = self._unchanged_embedding().to_state()
-        content = {
-            "settings": self._settings().to_dict(),
-            "embedding": embedding,
-            "n_features_in": self.n_features_in_,
-            "feature_names": self._feature_names(),
-            "labels": list(moments.labels),
-            "label_type": type(moments.labels[0]).__name__,
-        }
-        storage.save(path, moments.to_tensors() | tensors, content)
+        embedding = self._unchanged_embedding()
+        Model(self._settings(), embedding, moments, self._feature_names()).save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model from a file."""
-        tensors, content = storage.load(path)
-        try:
-            settings = Settings.checked(**content["settings"])
-            embedding = Embedding.from_state(content["embedding"], tensors)
-            moments = ClassMoments.from_tensors(content["labels"], tensors)
-            n_features_in, names = content["n_features_in"], content["feature_names"]
-        except (ReduNetError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path} is not a model of this version: {error}") from error
+        read = Model.load(path)
         model = cls(
-            **settings.to_dict(),
-            features=embedding.features,
-            normalize=embedding.normalize,
-            input_range=embedding.input_range,
+            **read.settings.to_dict(),
+            features=read.embedding.features,
+            normalize=read.embedding.normalize,
+            input_range=read.embedding.input_range,
         )
-        model.n_features_in_ = n_features_in
-        if names is not None:
-            model.feature_names_in_ = np.asarray(names, dtype=object)
-        model._learnt_through = embedding
-        return model._keep(moments)
+        model.n_features_in_ = read.n_features_in
+        if read.feature_names is not None:
+            model.feature_names_in_ = np.asarray(read.feature_names, dtype=object)
+        model._learnt_through = read.embedding
+        return model._keep(read.moments)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -343,7 +336,8 @@ class ReduNetClassifier(
         nothing = ClassMoments(embedding.n_features(rows.shape[1]))
         moments = self._moments_of(rows, y, embedding, nothing, classes)
         names_from = X if embedding.features is None else rows
-        validate_data(self, names_from, reset=True, skip_check_array=True)
+        with one_line_errors():
+            validate_data(self, names_from, reset=True, skip_check_array=True)
         self._learnt_through = embedding
         return self._keep(moments)
 
@@ -413,7 +407,7 @@ class ReduNetClassifier(
         """What two models must share to be merged."""
         return {
             **self._settings().to_dict(),
-            "the input (features, normalize, input_range)": self._unchanged_embedding(),
+            "features, normalize or input_range": self._unchanged_embedding(),
             "the number of features": self.n_features_in_,
             "the list of feature names": self._feature_names(),
         }

@@ -96,7 +96,7 @@ def forecast(name: str, cost: dict[str, Any], out: Path) -> Lines:
 
 def verdict(record: dict[str, Any], out: Path) -> Lines:
     """What a reproduction found."""
-    joint = record["variants"][0]["runs"][0]["joint"]
+    joint = record["variants"][0]["runs"][0].get("joint")
     return [
         accuracy_table(record),
         *_joint_lines(joint),

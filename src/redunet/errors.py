@@ -9,6 +9,9 @@ line: what was expected, what came, what to do.
 class ReduNetError(Exception):
     """Any error that this package raises on purpose."""
 
+    def __str__(self) -> str:
+        return " ".join(line.strip() for line in super().__str__().splitlines())
+
 
 class DataError(ReduNetError, ValueError):
     """Samples or labels that cannot be used as they are."""

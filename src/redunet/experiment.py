@@ -10,7 +10,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -96,7 +96,7 @@ def run(
         if hasattr(learner, "save"):
             learner.save(out / f"after-task-{number}.safetensors")
         record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
-        record["summary"] = _summary(record["tasks"])
+        record["summary"] = summary(record["tasks"])
         write_record(path, record)
         (out / f"after-task-{number - 1}.safetensors").unlink(missing_ok=True)
     return record, learner
@@ -121,14 +121,23 @@ def _run_task(
         "classes": [int(c) if isinstance(c, np.integer) else c for c in task.classes],
         "train_samples": len(task.y_train),
         "test_samples": len(y_test),
-        "accuracy": float(np.mean(own == y_test)),
-        "accuracy_by_task": [float(np.mean(hit)) for hit in np.split(own == y_test, edges)],
-        "readings": {name: float(np.mean(labels == y_test)) for name, labels in readings.items()},
+        **_accuracies(own == y_test, edges),
+        "readings": {
+            name: _accuracies(labels == y_test, edges) for name, labels in readings.items()
+        },
         "seconds": {"learn": round(learnt - start, 3), "evaluate": round(evaluated - learnt, 3)},
     }
 
 
-def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _accuracies(hits: NDArray[np.bool_], edges: NDArray[Any]) -> dict[str, Any]:
+    return {
+        "accuracy": float(np.mean(hits)),
+        "accuracy_by_task": [float(np.mean(hit)) for hit in np.split(hits, edges)],
+    }
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Metrics over the stream, from the accuracies after each task."""
     seen = [row["accuracy"] for row in rows]
     matrix = np.full((len(rows), len(rows)), np.nan)
     for index, row in enumerate(rows):

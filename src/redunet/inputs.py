@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +39,9 @@ class Embedding:
     @classmethod
     def checked(cls, features: Any, normalize: Any, input_range: Any) -> Embedding:
         """An embedding from what a user gave; a SettingsError says what is wrong with it."""
-        if features is not None and not isinstance(features, FeatureMap):
+        if features is not None and (
+            isinstance(features, type) or not isinstance(features, FeatureMap)
+        ):
             raise SettingsError(
                 f"expected features to be None or a feature map such as Standardize.learn(images), "
                 f"got {features!r}"
@@ -130,7 +133,10 @@ def checked_samples(X: ArrayLike, features: FeatureMap | None, estimator: Any) -
     if features is None:
         return rows
     shape = rows.shape[1:]
-    if shape not in (features.input_shape, (math.prod(features.input_shape),)):
+    wanted = features.input_shape
+    if (
+        shape not in (wanted, (math.prod(wanted),)) and (*shape, 1) != wanted
+    ):  # grey without channel
         raise DataError(
             f"expected samples of shape {features.input_shape}, got {shape}: "
             f"pass the images that the feature map was made for"
@@ -144,6 +150,13 @@ def checked_labels(y: ArrayLike, n_samples: int) -> NDArray[Any]:
         raise DataError(
             "ReduNetClassifier requires y to be passed, but the target y is None: pass labels"
         )
+    if isinstance(y, list | tuple):  # NumPy would make one type of them
+        kinds = sorted({_kind(label) for label in y})
+        if len(kinds) > 1:
+            raise DataError(
+                f"expected labels that are all int or all str, got {' and '.join(kinds)}: "
+                f"use one type of label throughout"
+            )
     with one_line_errors():
         labels: NDArray[Any] = column_or_1d(y, warn=True)
         check_classification_targets(labels)
@@ -156,6 +169,13 @@ def checked_labels(y: ArrayLike, n_samples: int) -> NDArray[Any]:
             f"expected labels of type int or str, got {labels.dtype}: convert them first"
         )
     return labels
+
+
+def _kind(label: Any) -> str:
+    for kind, name in ((str, "str"), ((bool, np.bool_), "bool"), (Real, "int")):
+        if isinstance(label, kind):
+            return name
+    return type(label).__name__
 
 
 _REMEDIES = {
@@ -171,7 +191,7 @@ def one_line_errors() -> Iterator[None]:
     """Turn scikit-learn's complaints about data into this package's, in one line."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         first = str(error).strip().splitlines()[0].rstrip(".:")
         remedy = next((text for words, text in _REMEDIES.items() if words in first), None)
         kind = DataTypeError if isinstance(error, TypeError) else DataError
@@ -182,8 +202,8 @@ def _checked_range(value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
     try:
-        low, high = (float(bound) for bound in value)
-    except (TypeError, ValueError):
+        low, high = (float(bound) for bound in ([] if isinstance(value, str) else value))
+    except (TypeError, ValueError, OverflowError):
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise SettingsError(f"expected input_range=(low, high), two numbers, got {value!r}")

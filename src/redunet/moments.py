@@ -52,7 +52,7 @@ class Moment:
         n = self.count
         diagonal = self.second_moment.diagonal()
         if (
-            int(self.sum.abs().max()) > n * GRID
+            max(map(abs, self.sum.tolist())) > n * GRID
             or int(diagonal.max()) > n * GRID**2
             or int(diagonal.min()) < 0
         ):
@@ -333,6 +333,10 @@ class ClassMoments:
         """The table that `to_tensors` took apart."""
         counts, sums, packed = (tensors[key] for key in ("counts", "sums", "second_moments"))
         k, d = sums.shape
+        if any(tensor.dtype != torch.int64 for tensor in (counts, sums, packed)) or not d:
+            raise DataError("expected counts, sums and second moments in int64")
+        if list(labels) != sorted(set(labels)):
+            raise DataError("expected labels in order, each once")
         if counts.shape != (k,) or packed.shape != (k, d * (d + 1) // 2) or len(labels) != k:
             raise DataError("expected counts, sums and second moments of the same classes")
         lower = torch.ones(d, d, dtype=torch.bool).tril_()
@@ -349,10 +353,14 @@ class ClassMoments:
     def _known(self, labels: Iterable[Label]) -> list[Label]:
         labels = list(labels)
         for label in labels:
-            if label not in self._table:
-                known = ", ".join(map(repr, list(self._table)[:10])) or "none"
+            try:
+                known = not isinstance(label, bool) and label in self._table
+            except TypeError:  # not hashable
+                known = False
+            if not known:
+                names = ", ".join(map(repr, list(self._table)[:10])) or "none"
                 raise DataError(
-                    f"expected a class that was learnt ({known}{', …' * (len(self) > 10)}), "
+                    f"expected a class that was learnt ({names}{', …' * (len(self) > 10)}), "
                     f"got {label!r}"
                 )
         return labels

@@ -16,7 +16,7 @@ from redunet import storage
 from redunet.classifier import ReduNetClassifier
 from redunet.datasets import load
 from redunet.errors import SettingsError
-from redunet.experiment import add_rates, joint_check, run, write_record
+from redunet.experiment import add_rates, joint_check, run, summary, write_record
 from redunet.plan import Plan
 from redunet.report.document import to_html, to_markdown
 from redunet.report.figures import accuracy_over_tasks, rate_by_layer
@@ -136,6 +136,7 @@ def reproduce(
     dict
         The record, as it was saved.
     """
+    start = time.perf_counter()
     reproduction = find(name)
     data = load(reproduction.plan.data, data_dir)
     runs = []
@@ -164,9 +165,10 @@ def reproduce(
         write_record(out / f"seed-{seed}" / "record.json", record)
         runs.append({"seed": seed, **record})
     command = f"redunet reproduce {name} --seeds {','.join(map(str, seeds))} --dtype {dtype}"
-    summary = assembled(reproduction, runs, command)
-    leave(summary, out)
-    return summary
+    everything = assembled(reproduction, runs, command)
+    everything["seconds"] = round(time.perf_counter() - start, 1)
+    leave(everything, out)
+    return everything
 
 
 def find(name: str) -> Reproduction:
@@ -196,28 +198,9 @@ def assembled(
     """One record of all seeds, with a variant for each reading."""
     first = next(iter(reproduction.readings))
     variants = []
-    for name in reproduction.readings:
-        of_reading = []
-        for one in runs:
-            tasks = [
-                {
-                    **{key: value for key, value in row.items() if key != "readings"},
-                    "accuracy": row["readings"][name],
-                    "no_layers_accuracy": row["readings"][f"{name}, no layers"],
-                }
-                for row in one["tasks"]
-            ]
-            of_reading.append(
-                {
-                    "seed": one["seed"],
-                    "tasks": tasks,
-                    "rates": one["rates"],
-                    "joint": one.get("joint") if name == first else None,
-                    "peak_memory_bytes": one["peak_memory_bytes"],
-                    "summary": one["summary"] if name == first else None,
-                }
-            )
-        settings = {**runs[0]["settings"], "n_components": reproduction.readings[name]}
+    for name, n_components in reproduction.readings.items():
+        settings = {**runs[0]["settings"], "n_components": n_components}
+        of_reading = [_reading(one, name, with_costs=name == first) for one in runs]
         variants.append({"name": name, "settings": settings, "runs": of_reading})
     return {
         "what": reproduction.what,
@@ -225,6 +208,26 @@ def assembled(
         "paper": PAPER[reproduction.paper],
         "variants": variants,
         **{key: runs[0][key] for key in ("date", "machine", "versions")},
+    }
+
+
+def _reading(one: dict[str, Any], name: str, with_costs: bool) -> dict[str, Any]:
+    """A run as one of its readings saw it; costs are told once, they are shared."""
+    kept = ("classes", "train_samples", "test_samples", *(("seconds",) if with_costs else ()))
+    tasks = [
+        {
+            **{key: row[key] for key in kept},
+            **row["readings"][name],
+            "no_layers_accuracy": row["readings"][f"{name}, no layers"]["accuracy"],
+        }
+        for row in one["tasks"]
+    ]
+    shared = ("joint", "peak_memory_bytes", "rates") if with_costs else ()
+    return {
+        "seed": one["seed"],
+        "tasks": tasks,
+        "summary": summary(tasks),
+        **{key: one.get(key) for key in shared},
     }
 
 

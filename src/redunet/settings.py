@@ -34,10 +34,13 @@ class Settings:
     @classmethod
     def checked(cls, **values: Any) -> Settings:
         """Settings from what a user gave; a SettingsError says what is wrong with them."""
+        if values.keys() != cls.__dataclass_fields__.keys():
+            known = ", ".join(cls.__dataclass_fields__)
+            raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
         n_components = values["n_components"]
         return cls(
             n_layers=_whole("n_layers", values["n_layers"], least=0),
-            eps=_number("eps", values["eps"], above=0.0),
+            eps=_number("eps", values["eps"], above=1e-100, most=1e100),
             step=_number("step", values["step"], above=0.0),
             step_decay=_number("step_decay", values["step_decay"], above=0.0, most=1.0),
             step_kind=one_of("step_kind", values["step_kind"], ("absolute", "relative")),
@@ -82,7 +85,7 @@ def parse_memory(value: Any) -> int:
     >>> parse_memory("1.5 GB"), parse_memory(4096)
     (1500000000, 4096)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(value).upper())
+    match = re.fullmatch(r"\s*(\d{1,20}(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(value).upper())
     if isinstance(value, bool) or not match or match[2] not in _UNITS:
         raise SettingsError(f"expected memory such as '2GB' or a number of bytes, got {value!r}")
     return int(float(match[1]) * _UNITS[match[2]])
@@ -90,11 +93,13 @@ def parse_memory(value: Any) -> int:
 
 def resolve_device(device: Any) -> str:
     """The device that "auto" means here, or the one named if PyTorch can use it."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return str(torch.empty(0, device=device).device)
-    except (RuntimeError, TypeError, AssertionError):
+        probe = torch.zeros((), device=device)
+        probe.item()  # refused by "meta"
+        return str(probe.device)
+    except (RuntimeError, TypeError, ValueError, AssertionError, ImportError):
         raise SettingsError(
             f"expected a device that PyTorch can use here, got {device!r}: try 'auto' or 'cpu'"
         ) from None
@@ -102,7 +107,10 @@ def resolve_device(device: Any) -> str:
 
 def _number(name: str, value: Any, *, above: float, most: float = math.inf) -> float:
     if not isinstance(value, bool) and isinstance(value, Real):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
         if math.isfinite(number) and above < number <= most:
             return number
     limit = f" and at most {most:g}" if math.isfinite(most) else ""

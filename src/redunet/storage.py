@@ -35,7 +35,7 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: A
     tensors : mapping from name to Tensor
     content : what JSON can hold
     """
-    write_bytes(path, _encode(tensors, content))
+    write_bytes(path, encode(tensors, content))
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
@@ -43,7 +43,9 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     path = Path(path)
     try:
         _replace(path, data)
-    except OSError as error:
+    except FileAccessError:
+        raise
+    except (OSError, ValueError) as error:
         raise _cannot_write(path, error) from error
 
 
@@ -57,9 +59,10 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _cannot_write(path: Path, error: OSError) -> FileAccessError:
+def _cannot_write(path: Path, error: Exception) -> FileAccessError:
+    why = getattr(error, "strerror", None) or error
     return FileAccessError(
-        f"cannot write {path}: {error.strerror or error}; check the folder, its permissions "
+        f"cannot write {path}: {why}; check the folder, its permissions "
         f"and the free space (a file that was there before is unchanged)"
     )
 
@@ -79,8 +82,9 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     path = Path(path)
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise FileAccessError(f"cannot read {path}: {why}") from error
     try:
         tensors = safetensors.torch.load(data)
         entry = _metadata(data)[_ENTRY]
@@ -96,8 +100,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
         )
     content = json.loads(entry).get("content")
     try:
-        intact = data == _encode(tensors, content)
-    except ValueError:
+        intact = data == encode(tensors, content)
+    except (ValueError, RecursionError):
         intact = False
     if not intact:
         raise ModelFileError(
@@ -106,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     return tensors, content
 
 
-def _encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
+def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     """The bytes of a model file: a function of its content alone."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
     digest = hashlib.sha256(_canonical(content))
@@ -155,9 +159,16 @@ def _replace(path: Path, data: bytes) -> None:
                 temporary.unlink(missing_ok=True)
                 raise
         break
-    handle = os.open(folder, os.O_RDONLY)
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return  # a folder that may be written but not read cannot be synced
     try:
         os.fsync(handle)
+    except OSError as error:
+        raise FileAccessError(
+            f"{path} is written, but its folder could not be synced: {error.strerror or error}"
+        ) from error
     finally:
         os.close(handle)
 

@@ -121,7 +121,7 @@ class GaussianLift:
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What makes this map again."""
         values = {
-            "seed": self.seed,
+            "seed": int(self.seed),
             "input_shape": self.input_shape,
             "n_kernels": self.n_kernels,
             "relu": self.relu,

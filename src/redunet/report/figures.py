@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-INK, MUTED, BLUE, ORANGE, GREEN = "#1b1f24", "#6e7781", "#2f6fde", "#d9730d", "#2a9d6f"
+from redunet.errors import DataError
+from redunet.report.lines import INK, MUTED, Line, framed, name_lines, plain, png
+from redunet.report.seeds import Record, by_task, n_tasks, paper_rows
+from redunet.report.tables import shown, three
+
+BLUE, ORANGE = "#2f6fde", "#d9730d"
+
+# Okabe and Ito's colours, told apart by colour-blind readers; each line has its marker too.
+OURS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "v"))
+RIVALS = (("#CC79A7", "v"), ("#E69F00", "s"), ("#56B4E9", "^"), ("#8a6d3b", "P"))
+KEEP_EXEMPLARS = frozenset({"iCaRL", "ER", "DER++"})
 
 
 def accuracy_and_rate(
@@ -30,7 +38,7 @@ def accuracy_and_rate(
     figure = Figure(figsize=(9.6, 3.9), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
     figure.suptitle(title, x=0.012, ha="left", fontsize=11, fontweight="bold", color=INK)
-    _plain(left, "task: classes it brought", "accuracy on all classes seen")
+    plain(left, "task: classes it brought", "accuracy on all classes seen")
     positions = range(len(tasks))
     styles = [("o", "-", BLUE, 5.5, 1.8), ("D", "none", ORANGE, 9.5, 1.4)]
     for (name, values), (marker, line, color, size, width) in zip(
@@ -55,25 +63,105 @@ def accuracy_and_rate(
     low = min(min(values) for values in accuracy.values())
     left.set_ylim(max(0.0, low - 0.6 * (1.0 - low) - 0.01), 1.0 + 0.1 * (1.0 - low) + 0.002)
     left.legend(frameon=False, fontsize=9, loc="lower left")
-    _plain(right, "layer", "nats")
+    plain(right, "layer", "nats")
     for (name, values), color in zip(rates.items(), (BLUE, MUTED, ORANGE), strict=False):
         right.plot(range(len(values)), values, color=color, linewidth=1.8, label=name)
     right.legend(frameon=False, fontsize=9, loc="lower right")
     right.set_ylim(bottom=0)
-    return _png(figure)
+    return png(figure)
 
 
-def _plain(axes: Axes, x: str, y: str) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(MUTED)
-    axes.tick_params(colors=INK, labelsize=9)
-    axes.set_xlabel(x, fontsize=9, color=INK)
-    axes.set_ylabel(y, fontsize=9, color=INK)
-    axes.grid(axis="y", color="#e6e8eb", linewidth=0.8)
-    axes.set_axisbelow(True)
+def accuracy_over_tasks(record: Record) -> bytes:
+    """Accuracy against the number of tasks seen, in the form of the paper's figure, as a PNG.
+
+    Ours, variant by variant, with bars of one standard deviation where there
+    are several seeds; and, marked as theirs, the paper's ReduNet and its
+    rivals: solid lines for methods that keep no samples, dashed for those that do.
+
+    Parameters
+    ----------
+    record : mapping
+        A reproduction record.
+    """
+    lines = [*_paper_lines(record), *_our_lines(record)]
+    notes = ["accuracy on the test samples of all classes seen"]
+    if len(paper_rows(record)) > 1:
+        notes.append("solid: no samples kept, dashed: exemplars kept")
+    if any(line.deviations for line in lines):
+        notes.append("ours: mean and one standard deviation over seeds")
+    if record.get("paper"):
+        notes.append(f"theirs: as printed in {record['paper']['source']}, not run again here")
+    figure, axes = framed(record["what"], "; ".join(notes), 5.0)
+    axes.set_xlabel("number of tasks seen", fontsize=9.5, color=INK)
+    low = min(min(line.values) for line in lines)
+    axes.set_ylim(0.0 if low < 0.6 else low - 0.2 * (1.0 - low) - 0.005, 1.0 + 0.03 * (1.0 - low))
+    axes.set_xlim(0.85, n_tasks(record) + 0.15)
+    axes.set_xticks(range(1, n_tasks(record) + 1))
+    for line in lines:
+        x = range(1, len(line.values) + 1)
+        axes.errorbar(x, line.values, line.deviations, capsize=5, clip_on=False, **line.style)
+    name_lines(axes, lines, first=1)
+    return png(figure)
 
 
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", facecolor="white")
-    return buffer.getvalue()
+def rate_by_layer(record: Record) -> bytes:
+    """The objective ΔR and its parts R and R_c from layer to layer, as a PNG.
+
+    Parameters
+    ----------
+    record : mapping
+        A reproduction record; its first variant's first run is drawn.
+    """
+    variant = record["variants"][0]
+    run = variant["runs"][0]
+    if not run["rates"]["delta_R"]:
+        raise DataError("expected the rates of at least one layer, got none: leave out this figure")
+    lines = []
+    for key, name, color, dash in (
+        ("R", "$R$, all classes together", "#56B4E9", "--"),
+        ("R_c", "$R_c$, class by class", "#D55E00", "-."),
+        ("delta_R", "$\\Delta R = R - R_c$, the objective", "#0072B2", "-"),
+    ):
+        values = run["rates"][key]
+        style = {"color": color, "linestyle": dash, "linewidth": 2.0}
+        lines.append(Line(f"{values[-1]:.4g}  {name}", values, style))
+    notes = f"nats, after task {len(run['tasks'])}; {variant['name']}, seed {run['seed']}"
+    figure, axes = framed(f"{record['what']}: rate reduction by layer", notes, 3.9)
+    axes.set_xlabel("layers passed", fontsize=9.5, color=INK)
+    axes.set_ylim(0.0, 1.08 * max(max(line.values) for line in lines))
+    for line in lines:
+        axes.plot(range(len(line.values)), line.values, **line.style)
+    name_lines(axes, lines, first=0, parse_math=True)
+    return png(figure)
+
+
+def _paper_lines(record: Record) -> list[Line]:
+    lines = []
+    rows = paper_rows(record)
+    for index, (name, values) in enumerate(reversed(rows.items())):
+        if name == "ReduNet":
+            style = {"color": INK, "marker": "D", "markersize": 9, "markerfacecolor": "none"}
+            label = f"{three(values[-1])}  ReduNet, paper (theirs)"
+            lines.append(Line(label, values, style | {"linewidth": 1.2}))
+            continue
+        color, marker = RIVALS[(len(rows) - 2 - index) % len(RIVALS)]
+        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.5}
+        kept = name in KEEP_EXEMPLARS
+        whence = "theirs, with exemplars" if kept else "theirs"
+        style["linestyle"] = (0, (5, 2)) if kept else "-"
+        lines.append(Line(f"{three(values[-1])}  {name} ({whence})", values, style))
+    return lines
+
+
+def _our_lines(record: Record) -> list[Line]:
+    lines = []
+    for index, variant in enumerate(record["variants"]):
+        color, marker = OURS[index % len(OURS)]
+        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 2.0}
+        if not (spread := by_task(variant, "accuracy")):
+            continue
+        bars = [one.deviation for one in spread if one.deviation is not None]
+        means = [one.mean for one in spread]
+        label = f"{shown(spread[-1])}  ReduNet, {variant['name']} (ours)"
+        lines.append(Line(label, means, style, bars or None))
+    return lines

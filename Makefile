@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit format clean
+.PHONY: help setup demo test lint types imports unit tables format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ imports: setup
 
 unit: setup
 	$(BIN)/pytest -q
+
+tables: setup ## Make the README's tables from the records
+	$(BIN)/python -m redunet.report.readme README.md
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 
@@ -28,3 +30,12 @@ def classes_on_subspaces(
 def small() -> tuple[NDArray[Any], NDArray[Any]]:
     """Five classes of 24 samples in 12 dimensions."""
     return classes_on_subspaces(k=5, d=12, per_class=24, rank=3)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny matrices gain nothing from threads, and lose much on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

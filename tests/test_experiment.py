@@ -66,7 +66,7 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: 
     tasks, features = stream()
     whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
 
-    def stop(what: str) -> None:
+    def stop(what: str, share: float) -> None:
         if what == f"task {stop_at} of 5":
             raise StopError
 
@@ -84,7 +84,7 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: 
         tasks,
         PLAN.to_dict(),
         tmp_path / "b",
-        progress=learnt.append,
+        progress=lambda what, share: learnt.append(what),
     )
     assert learnt == [f"task {n} of 5" for n in range(stop_at, 6)]
     assert numbers(resumed) == numbers(whole)
@@ -125,7 +125,7 @@ def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path, when: 
         tasks,
         PLAN.to_dict(),
         tmp_path / "b",
-        progress=learnt.append,
+        progress=lambda what, share: learnt.append(what),
     )
     assert learnt[0] == ("task 3 of 5" if when == "before" else "task 4 of 5")
     whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
@@ -148,7 +148,7 @@ def test_any_learner_can_be_run_and_resumed(tmp_path: Path) -> None:
     settings = {"learner": "bayes"}
     whole, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "a")
 
-    def stop(what: str) -> None:
+    def stop(what: str, share: float) -> None:
         if what == "task 4 of 5":
             raise StopError
 
@@ -266,7 +266,7 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(commands, "load", lambda name, folder: blind)
     plan = Plan(n_layers=2, train_per_class=30, features="standardize")
     commands.tune_plan(
-        plan, {"eps": [0.5]}, [4], 8, True, tmp_path, "cpu", "2GB", None, lambda what: None
+        plan, {"eps": [0.5]}, [4], 8, True, tmp_path, "cpu", "2GB", None, lambda what, share: None
     )
     record = json.loads((tmp_path / "tune.json").read_text())
     assert record["plan"]["data"] == "digits"
@@ -278,8 +278,8 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("n_layer = 3", "got 'n_layer'"),
         ("features = 'wavelets'", "one of pixels, standardize"),
-        ("statistics_from = 'everything'", "one of first-task, whole-training-set, none"),
-        ("features = 'standardize'\nstatistics_from = 'none'", "statistics to standardize with"),
+        ("statistics_from = 'everything'", "one of first-task, whole-training-set, nowhere"),
+        ("features = 'standardize'\nstatistics_from = 'nowhere'", "statistics to standardize with"),
         ("n_layers = ", "is not a TOML file"),
     ],
 )

@@ -101,6 +101,22 @@ def test_the_moments_after_the_last_layer_are_those_of_the_samples(large: Any) -
         assert error(mine, Z @ Z.T) < 1e-11
 
 
+def test_the_moments_after_each_layer_are_open_to_inspection(large: Any) -> None:
+    X, y, _ = large
+    network = build_network(moments_of(X, y), 0.5, PAPER, keep=False)
+    trail = list(network.moments())
+    assert len(trail) == 61
+    assert torch.equal(trail[0], moments_of(X, y).Sigma())
+    assert torch.equal(trail[-1], network.last_moments())
+    rates = [rate_reduction(Sigma, network.counts, 0.5) for Sigma in trail[:-1]]
+    assert rates == [layer.rate for layer in network.layers]
+    for mine, theirs in zip(stripped(network).moments(), trail, strict=True):
+        assert error(mine, theirs) < 1e-9
+    by_samples = reference.train(reference.gridded(X), y, 7, 0.5, 0.5, 0.933)
+    for mine, Z in zip(trail[7], by_samples.Z, strict=True):
+        assert error(mine, Z @ Z.T) < 1e-11
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_streamed_and_kept_layers_are_equal_to_the_bit(small: Any, dtype: torch.dtype) -> None:
     moments = moments_of(*small)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from redunet.report.readme import all_same, filled, main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,21 +30,68 @@ def test_every_python_example_runs(
     assert 160_000 < (tmp_path / "digits.safetensors").stat().st_size < 180_000
 
 
-def test_the_digits_table_is_the_records() -> None:
-    record = json.loads((ROOT / "results" / "digits-demo.json").read_text())
-    rows = record["tasks"]
-    assert f"| incremental | {cells(rows, 'accuracy')} |" in README
-    assert f"| joint | {cells(rows, 'joint_accuracy')} |" in README
-    assert all(
-        row["equivalence"]
-        == {"moments": True, "network": True, "file": True} | {"labels_that_differ": 0}
-        for row in rows
+def test_the_tables_are_those_of_the_records() -> None:
+    assert filled(README, ROOT) == README
+    assert README.count("<!-- table: results/") == 4
+
+
+def test_a_table_that_differs_is_noticed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "results", tmp_path / "results")
+    (tmp_path / "README.md").write_text(README)
+    assert main([str(tmp_path / "README.md"), "--check"]) == 0
+    (tmp_path / "README.md").write_text(
+        README.replace("| incremental | 1.0000", "| incremental | 1.0001")
     )
-    assert f"`predict_proba` there is {record['calibration_error']:.4f}" in README
+    assert main([str(tmp_path / "README.md"), "--check"]) == 1
+    assert main([str(tmp_path / "README.md")]) == 0
+    assert (tmp_path / "README.md").read_text() == README
 
 
-def cells(rows: list[dict[str, Any]], key: str) -> str:
-    return " | ".join(f"{row[key]:.4f}" for row in rows)
+def record(name: str) -> Any:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+
+
+def mean_last(variant: dict[str, Any], key: str = "accuracy") -> float:
+    return float(np.mean([one["tasks"][-1][key] for one in variant["runs"]]))
+
+
+def test_the_words_between_the_tables_are_the_records_too() -> None:
+    assert f"`predict_proba` there is {record('digits-demo')['calibration_error']:.4f}" in README
+    chosen, published = record("cifar10")["variants"]
+    assert len(chosen["runs"]) == 5
+    words = " ".join(README.split())
+    assert f"stays {0.539 - round(mean_last(chosen), 3):.3f} below the paper's last task" in words
+    assert f"and {0.539 - round(mean_last(published), 3):.3f} below at the paper's 15" in words
+    gain = mean_last(chosen) - mean_last(chosen, "no_layers_accuracy")
+    assert f"The layers add {gain:.3f} over" in words
+
+
+@pytest.mark.parametrize("name", ["mnist", "mnist-tuned", "cifar10"])
+def test_incremental_and_joint_were_identical_on_real_data(name: str) -> None:
+    first = record(name)["variants"][0]["runs"][0]
+    assert all_same(first["joint"]["equivalence"])
+    assert first["joint"]["accuracy"] == first["tasks"][-1]["accuracy"]
+    assert first["tasks"][-1]["test_samples"] == 10_000
+
+
+def test_the_settings_that_were_chosen_are_those_that_were_run() -> None:
+    best = record("tune/mnist-standardize")["chosen"]["held_out"]
+    settings = record("mnist-tuned")["variants"][0]["settings"]
+    assert {key: settings[key] for key in ("eps", "step", "sharpness", "n_components")} == {
+        key: best[key] for key in ("eps", "step", "sharpness", "n_components")
+    }
+    total = sum(
+        len(record(f"tune/mnist-{name}")["candidates"])
+        for name in ("pixels", "standardize", "standardize-pixel")
+    )
+    assert f"has all {total} candidates" in " ".join(README.split())
+    tried = [record(f"tune/cifar10-lift-first-task{seed}")["candidates"] for seed in ("", "-1")]
+    accuracy = {
+        r: sum(c["held_out_accuracy"] for cs in tried for c in cs if c["n_components"] == r)
+        for r in {c["n_components"] for c in tried[0]}
+    }
+    chosen = record("cifar10")["variants"][0]["settings"]["n_components"]
+    assert chosen == max(accuracy, key=lambda r: accuracy[r])
 
 
 @pytest.mark.parametrize("name", re.findall(r"\]\(([^)#:]+)\)", README))

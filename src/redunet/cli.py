@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
 from redunet._version import __version__
@@ -178,18 +179,24 @@ def reproduce(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done, on a terminal; warnings about streaming are expected."""
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    """A bar that says what is being done, on a terminal; warnings about streaming are expected."""
     from redunet.built import StreamingWarning
 
     console = Console(stderr=True)
-    with warnings.catch_warnings():
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
+    with (
+        warnings.catch_warnings(),
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
         warnings.simplefilter("ignore", StreamingWarning)
-        if console.is_terminal:
-            with console.status("starting") as status:
-                yield lambda what: status.update(what)
-        else:
-            yield lambda what: None
+        whole = bar.add_task("starting", total=1.0)
+        yield lambda what, share: bar.update(whole, description=what, completed=share)
 
 
 def _parsed(words: list[str] | None) -> dict[str, Any]:

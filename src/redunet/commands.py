@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from redunet import selection, storage
 from redunet.datasets import load
 from redunet.experiment import add_rates, environment, joint_check, run, write_record
 from redunet.plan import Plan
+from redunet.progress import Progress
 from redunet.report.tables import accuracy_table
 
 Lines = list[Any]
@@ -25,7 +26,7 @@ def run_plan(
     memory: str,
     joint: bool,
     data_dir: Path | None,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> Lines:
     """Run a plan; leave its record and model in a folder."""
     tasks = plan.stream(load(plan.data, data_dir))
@@ -37,7 +38,7 @@ def run_plan(
     record, model = run(learner(), tasks, plan.to_dict(), out, progress=progress)
     add_rates(record, model)
     if joint and "joint" not in record:
-        progress("joint training")
+        progress("joint training", 0.9)
         record["joint"] = joint_check(model, tasks, learner)
     write_record(out / "record.json", record)
     return [_run_table(record), *_joint_lines(record.get("joint")), f"Left behind: {out}"]
@@ -53,7 +54,7 @@ def tune_plan(
     device: str,
     memory: str,
     data_dir: Path | None,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> Lines:
     """Choose settings on a plan's training data; leave a record of all candidates."""
     tasks = plan.stream(load(plan.data, data_dir))

@@ -25,6 +25,7 @@ from redunet import metrics, storage
 from redunet._version import __version__
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
+from redunet.progress import Progress, silent
 from redunet.streams import Task
 
 
@@ -49,7 +50,7 @@ def run(
     evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]] = lambda learner, X: {
         "predict": learner.predict(X)
     },
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = silent,
 ) -> tuple[dict[str, Any], L]:
     """Run a learner over a stream, writing a record after every task.
 
@@ -70,7 +71,7 @@ def run(
         From a learner and test samples to labels, one set for each reading of
         the learner; the first one is the learner's own.
     progress : callable, default=nothing
-        Told what begins.
+        Told what begins, and which share of the whole is done.
 
     Returns
     -------
@@ -87,10 +88,10 @@ def run(
         learner = _restored(learner, checkpoint)
     else:
         for number, task in enumerate(tasks[:done], 1):
-            progress(f"task {number} once more")
+            progress(f"task {number} once more", 0.0)
             learner.partial_fit(task.x_train, task.y_train)
     for number in range(done + 1, len(tasks) + 1):
-        progress(f"task {number} of {len(tasks)}")
+        progress(f"task {number} of {len(tasks)}", (number - 1) / len(tasks))
         row = _run_task(learner, tasks[:number], evaluate)
         record["tasks"].append(row)
         if hasattr(learner, "save"):

@@ -69,7 +69,7 @@ class LayerStream:
     """
 
     def __init__(self, Sigma: Tensor, coding: Coding, schedule: Schedule, keep: bool) -> None:
-        self._Sigma = Sigma
+        self.first_moments = Sigma
         self._coding = coding
         self._schedule = schedule
         self._keep = keep
@@ -83,7 +83,7 @@ class LayerStream:
         if self._kept is not None:
             yield from self._kept
             return
-        Sigma = self._Sigma
+        Sigma = self.first_moments
         layers: list[Layer] = []
         for index in range(len(self)):
             step = self._schedule.at(index, self._coding.alpha)
@@ -124,6 +124,18 @@ class ReduNet:
     eps: float
     schedule: Schedule
     layers: LayerStream | tuple[Layer, ...]
+
+    def moments(self) -> Iterator[Tensor]:
+        """Second moments before the first layer, then after each: Tensors of shape (k, d, d)."""
+        if isinstance(self.layers, LayerStream):
+            Sigma = self.layers.first_moments
+        else:
+            C = first_layer(self).C
+            Sigma = Sigma_of(C, Coding(self.counts, C.shape[-1], self.eps))
+        yield Sigma
+        for layer in self.layers:
+            Sigma = layer.move_moments(Sigma, self.counts)
+            yield Sigma
 
     def last_moments(self) -> Tensor:
         """Second moments after the last layer: Tensor of shape (k, d, d)."""

@@ -14,7 +14,7 @@ from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
 from redunet.streams import LabelledImages, Task, class_stream
 
 FEATURES = ("pixels", "standardize", "standardize-pixel", "lift", "lift-linear")
-STATISTICS = ("first-task", "whole-training-set", "none")
+STATISTICS = ("first-task", "whole-training-set", "nowhere")
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,10 @@ class Plan:
         "lift-linear" (not rectified).
     statistics_from : str
         Where means and deviations come from: "first-task" looks at no later
-        task; "whole-training-set" is the paper's and does; "none" is for lifts
+        task; "whole-training-set" is the paper's and does; "nowhere" is for lifts
         without a mean image.
+    mean_per : str
+        Of lifts: "pixel" or "channel", what has a mean of its own.
     n_kernels : int
     seed : int
         Of kernels and subsets.
@@ -56,6 +58,7 @@ class Plan:
     test_per_class: int | None = None
     features: str = "pixels"
     statistics_from: str = "first-task"
+    mean_per: str = "pixel"
     n_kernels: int = 5
     seed: int = 0
     n_layers: int = 50
@@ -91,14 +94,18 @@ class Plan:
 
     def checked(self) -> Plan:
         """The plan itself; an error where a word in it is unknown."""
-        for name, allowed in (("features", FEATURES), ("statistics_from", STATISTICS)):
+        for name, allowed in (
+            ("features", FEATURES),
+            ("statistics_from", STATISTICS),
+            ("mean_per", ("pixel", "channel")),
+        ):
             if getattr(self, name) not in allowed:
                 raise SettingsError(
                     f"expected {name} to be one of {', '.join(allowed)}, "
                     f"got {getattr(self, name)!r}"
                 )
-        if self.statistics_from == "none" and self.features.startswith("standardize"):
-            raise SettingsError("expected statistics to standardize with, got 'none'")
+        if self.statistics_from == "nowhere" and self.features.startswith("standardize"):
+            raise SettingsError("expected statistics to standardize with, got 'nowhere'")
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,9 +140,10 @@ class Plan:
         if len(shape) == 2:
             shape, images = (*shape, 1), images[..., None]
         relu = self.features == "lift"
-        if self.statistics_from == "none":
+        if self.statistics_from == "nowhere":
             return GaussianLift(self.seed, shape, self.n_kernels, relu)
-        return GaussianLift.learn(images, self.seed, n_kernels=self.n_kernels, relu=relu)
+        per: Any = self.mean_per
+        return GaussianLift.learn(images, self.seed, n_kernels=self.n_kernels, relu=relu, per=per)
 
     def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
         """A model that has learnt nothing yet."""

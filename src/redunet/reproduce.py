@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from redunet.datasets import load
 from redunet.errors import SettingsError
 from redunet.experiment import add_rates, joint_check, run, summary, write_record
 from redunet.plan import Plan
+from redunet.progress import Progress, silent
 from redunet.report.document import to_html, to_markdown
 from redunet.report.figures import accuracy_over_tasks, rate_by_layer
 from redunet.selection import labels_by_components
@@ -93,8 +94,8 @@ REPRODUCTIONS = {
     "cifar10": Reproduction(
         "cifar10",
         "ReduNet on CIFAR-10, five random Gaussian kernels",
-        Plan(data="cifar10", features="lift", n_layers=50, n_components=60),
-        {"60 components, chosen on training data": 60, "15 components, as published": 15},
+        Plan(data="cifar10", features="lift", n_layers=50, n_components=100),
+        {"100 components, chosen on training data": 100, "15 components, as published": 15},
     ),
 }
 """What `redunet reproduce` runs, by name."""
@@ -110,7 +111,7 @@ def reproduce(
     memory: str = "2GB",
     joint: bool = True,
     data_dir: Path | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Run one of the paper's experiments; leave record, figures and reports in a folder.
 
@@ -129,7 +130,7 @@ def reproduce(
     data_dir : Path, default=None
         Where the data set may lie already.
     progress : callable, default=nothing
-        Told what begins.
+        Told what begins, and which share of the whole is done.
 
     Returns
     -------
@@ -137,10 +138,15 @@ def reproduce(
         The record, as it was saved.
     """
     start = time.perf_counter()
+    anew = not any((out / f"seed-{seed}" / "record.json").exists() for seed in seeds)
     reproduction = find(name)
     data = load(reproduction.plan.data, data_dir)
     runs = []
-    for seed in seeds:
+    for index, seed in enumerate(seeds):
+
+        def tell(what: str, share: float, index: int = index, seed: int = seed) -> None:
+            progress(f"seed {seed}, {what}", (index + share) / len(seeds))
+
         plan = reproduction.plan.changed({"seed": seed, "dtype": dtype})
         tasks = plan.stream(data)
         features = plan.feature_map(tasks)
@@ -150,11 +156,11 @@ def reproduce(
             plan.to_dict(),
             storage.make_folder(out / f"seed-{seed}"),
             lambda learner, X: read(learner, X, reproduction.readings),
-            lambda what, seed=seed: progress(f"seed {seed}, {what}"),  # type: ignore[misc]
+            tell,
         )
         add_rates(record, model)
         if joint and seed == seeds[0] and "joint" not in record:
-            progress(f"seed {seed}, joint training")
+            tell("joint training", 0.9)
             record["joint"] = joint_check(
                 model,
                 tasks,
@@ -166,7 +172,8 @@ def reproduce(
         runs.append({"seed": seed, **record})
     command = f"redunet reproduce {name} --seeds {','.join(map(str, seeds))} --dtype {dtype}"
     everything = assembled(reproduction, runs, command)
-    everything["seconds"] = round(time.perf_counter() - start, 1)
+    if anew:
+        everything["seconds"] = round(time.perf_counter() - start, 1)
     leave(everything, out)
     return everything
 

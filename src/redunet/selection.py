@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from torch import Tensor
 
 from redunet.classifier import LearntFeaturesWarning, ReduNetClassifier
 from redunet.errors import SettingsError
+from redunet.progress import Progress, silent
 from redunet.readouts import NearestSubspace
 
 SEARCHED = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
@@ -53,7 +54,7 @@ def tune(
     per_class: int = 200,
     seed: int = 0,
     paper_rule: bool = True,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Try all combinations of settings on training data.
 
@@ -73,7 +74,7 @@ def tune(
     paper_rule : bool, default=True
         Whether to compute the paper's rule too, at the price of a second network.
     progress : callable, default=nothing
-        Told what begins.
+        Told what begins, and which share of the whole is done.
 
     Returns
     -------
@@ -93,7 +94,7 @@ def tune(
     candidates = []
     combinations = list(_combinations(grid))
     for number, settings in enumerate(combinations, 1):
-        progress(f"candidate {number} of {len(combinations)}")
+        progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
         by_components = labels_by_components(rest.set_params(**settings), x_out, n_components)
         estimated = None
         if paper_rule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -60,22 +60,32 @@ class GaussianLift:
 
     @classmethod
     def learn(
-        cls, images: Any, seed: int, *, n_kernels: int = 5, relu: bool = True
+        cls,
+        images: Any,
+        seed: int,
+        *,
+        n_kernels: int = 5,
+        relu: bool = True,
+        per: Literal["pixel", "channel"] = "pixel",
     ) -> GaussianLift:
         """A lift that subtracts the mean of given images, (n, height, width, channels).
 
         Images of the first task leak nothing from later ones; the paper takes
-        the whole training set.
+        the whole training set. The mean is that of each pixel, or of each
+        channel, which is nearer to that of images of other classes.
         """
         pixels = torch.as_tensor(images)
         if len(pixels) == 0:
             raise DataError("expected images to learn a mean image from, got none")
+        mean = pixels.sum(dim=0, dtype=torch.float64) / len(pixels)
+        if per == "channel":
+            mean = mean.mean(dim=(0, 1)).expand(mean.shape).contiguous()
         return cls(
             seed,
             cast("tuple[int, int, int]", tuple(pixels.shape[1:])),
             n_kernels,
             relu,
-            mean_image=pixels.sum(dim=0, dtype=torch.float64) / len(pixels),
+            mean_image=mean,
             learnt_from_data=True,
         )
 

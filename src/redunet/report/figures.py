@@ -57,7 +57,13 @@ def accuracy_and_rate(
         )
     for x, y in zip(positions, next(iter(accuracy.values())), strict=True):
         left.annotate(
-            f"{y:.3f}", (x, y), (0, -17), textcoords="offset points", ha="center", fontsize=8
+            f"{y:.3f}",
+            (x, y),
+            (0, -18),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )
     left.set_xticks(list(positions), list(tasks))
     low = min(min(values) for values in accuracy.values())

@@ -1,0 +1,12 @@
+"""How long work tells what it is doing, to whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, float], None]
+"""Told what begins, and which share of the whole is done."""
+
+
+def silent(what: str, share: float) -> None:
+    """Tell nobody."""

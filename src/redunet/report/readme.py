@@ -1,0 +1,66 @@
+"""Tables of the README, from the records they name: `python -m redunet.report.readme README.md`.
+
+A table stands between ``<!-- table: results/name.json -->`` and ``<!-- end -->``. With
+``--check`` nothing is written, and a table that differs from its record is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from redunet.report.tables import accuracy_markdown, markdown_table
+
+_BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(text: str, root: Path) -> str:
+    """The text with each table made anew from its record under ``root``."""
+
+    def table(match: re.Match[str]) -> str:
+        record = json.loads((root / match[2]).read_text(encoding="utf-8"))
+        made = accuracy_markdown(record) if "variants" in record else demo_markdown(record)
+        return f"{match[1]}{made.rstrip()}\n{match[3]}"
+
+    return _BLOCK.sub(table, text)
+
+
+def demo_markdown(record: Mapping[str, Any]) -> str:
+    """The table of the demonstration's record."""
+    rows = record["tasks"]
+    same = ["identical" if all_same(row["equivalence"]) else "different" for row in rows]
+    return markdown_table(
+        ["", *(f"task {number}" for number in range(1, len(rows) + 1))],
+        [
+            ["incremental", *(f"{row['accuracy']:.4f}" for row in rows)],
+            ["joint", *(f"{row['joint_accuracy']:.4f}" for row in rows)],
+            ["moments, networks, files, labels", *same],
+        ],
+    )
+
+
+def all_same(equivalence: Mapping[str, Any]) -> bool:
+    """Whether two models agreed in everything that was compared."""
+    agreed = all(equivalence[what] for what in ("moments", "network", "file"))
+    return agreed and equivalence["labels_that_differ"] == 0
+
+
+def main(words: list[str]) -> int:
+    """Fill the tables of a file, or check them; 0 where all is well."""
+    path = Path(words[0])
+    text = path.read_text(encoding="utf-8")
+    wanted = filled(text, path.parent)
+    if "--check" not in words:
+        path.write_text(wanted, encoding="utf-8")
+    elif text != wanted:
+        sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

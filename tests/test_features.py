@@ -1,0 +1,133 @@
+"""Feature maps: what they compute, and that a sample's bits are its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.signal import correlate  # type: ignore[import-untyped]
+
+from redunet import DataError, ReduNetClassifier, SettingsError
+from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize, restore
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (40, 7, 6, 3), dtype=np.uint8)
+BATCH = torch.from_numpy(IMAGES)
+
+MAPS: dict[str, FeatureMap] = {
+    "flatten": Flatten((7, 6, 3)),
+    "standardize": Standardize.learn(IMAGES),
+    "per pixel": Standardize.learn(IMAGES, per="pixel"),
+    "lift": GaussianLift(1, (7, 6, 3)),
+    "lift, mean image": GaussianLift.learn(IMAGES, 1),
+    "lift, mean of channels": GaussianLift.learn(IMAGES, 1, per="channel"),
+    "lift, linear": GaussianLift.learn(IMAGES, 1, n_kernels=3, relu=False),
+}
+
+
+@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
+def test_the_bits_of_a_sample_do_not_depend_on_its_batch(features: FeatureMap) -> None:
+    whole = features(BATCH)
+    assert whole.shape == (40, features.n_features)
+    assert whole.dtype == torch.float64
+    for size in (1, 3, 39):
+        assert torch.equal(torch.cat([features(part) for part in torch.split(BATCH, size)]), whole)
+    assert torch.equal(features(BATCH.flip(0)).flip(0), whole)
+    assert torch.equal(features(BATCH.to(torch.float32)), whole)
+    fortran = torch.from_numpy(np.asfortranarray(IMAGES))
+    assert torch.equal(features(fortran), whole)
+
+
+@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
+def test_a_map_is_made_again_from_its_state(features: FeatureMap) -> None:
+    values, tensors = features.to_state()
+    again = restore(features.kind, {k: as_json(v) for k, v in values.items()}, tensors)
+    assert type(again) is type(features)
+    assert torch.equal(again(BATCH), features(BATCH))
+    assert again.learnt_from_data == features.learnt_from_data
+
+
+def as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def test_standardize_by_hand() -> None:
+    pixels = IMAGES.astype(np.float64)
+    by_hand = (pixels - pixels.mean()) / pixels.std()
+    np.testing.assert_allclose(MAPS["standardize"](BATCH), by_hand.reshape(40, -1), rtol=1e-12)
+    by_hand = (pixels - pixels.mean(axis=0)) / pixels.std(axis=0)
+    np.testing.assert_allclose(
+        MAPS["per pixel"](BATCH), by_hand.reshape(40, -1), rtol=1e-10, atol=1e-12
+    )
+
+
+def test_a_pixel_that_never_changes_keeps_its_scale() -> None:
+    images = np.array([[[5, 1]], [[5, 3]]], dtype=np.uint8)
+    assert Standardize.learn(images, per="pixel")(torch.from_numpy(images)).tolist() == [
+        [0.0, -1.0],
+        [0.0, 1.0],
+    ]
+
+
+@pytest.mark.parametrize("name", ["lift", "lift, mean image", "lift, linear"])
+def test_a_lift_is_a_convolution(name: str) -> None:
+    lift = MAPS[name]
+    assert isinstance(lift, GaussianLift)
+    kernels = lift.kernels.reshape(lift.n_kernels, 3, 3, 3).numpy()  # kernel, channel, row, column
+    pixels = IMAGES[:4].astype(np.float64)
+    if lift.mean_image is not None:
+        pixels = pixels - lift.mean_image.numpy()
+    for image, features in zip(pixels, lift(BATCH[:4]), strict=True):
+        for kernel, mine in zip(kernels, features.reshape(lift.n_kernels, 7, 6), strict=True):
+            padded = np.pad(image, ((1, 1), (1, 1), (0, 0)))
+            by_hand = sum(
+                correlate(padded[:, :, c], kernel[c], mode="valid", method="direct")
+                for c in range(3)
+            )
+            by_hand = np.maximum(by_hand, 0) if lift.relu else by_hand
+            np.testing.assert_allclose(mine, by_hand, rtol=1e-9, atol=1e-6 * 2**20)
+
+
+def test_kernels_are_gaussian_seeded_and_on_the_grid() -> None:
+    kernels = torch.cat([GaussianLift(seed).kernels for seed in range(60)]) / 2**20
+    assert float(kernels.mean()) == pytest.approx(0, abs=0.03)
+    assert float(kernels.std()) == pytest.approx(1, abs=0.03)
+    assert torch.equal(GaussianLift(7).kernels, GaussianLift(7).kernels)
+    assert not torch.equal(GaussianLift(7).kernels, GaussianLift(8).kernels)
+    assert torch.equal(GaussianLift(7).kernels, GaussianLift(7).kernels.round())
+    assert GaussianLift(0).kernels[0, :3].tolist() == [1849741.0, 419593.0, 1026291.0]
+
+
+def test_the_mean_of_channels_is_the_same_everywhere() -> None:
+    lift = MAPS["lift, mean of channels"]
+    assert isinstance(lift, GaussianLift)
+    assert lift.mean_image is not None
+    np.testing.assert_allclose(
+        lift.mean_image, np.broadcast_to(IMAGES.mean(axis=(0, 1, 2)), (7, 6, 3)), rtol=1e-12
+    )
+
+
+def test_an_estimator_takes_images_or_their_rows() -> None:
+    labels = np.arange(40) % 4
+    model = ReduNetClassifier(n_layers=3, features=MAPS["lift"]).fit(IMAGES, labels)
+    rows = IMAGES.reshape(40, -1)
+    assert np.array_equal(model.predict_proba(rows), model.predict_proba(IMAGES))
+    assert model.n_features_in_ == 126
+    assert model.moments_.n_features == 7 * 6 * 5
+    grey = GaussianLift(0, (7, 6, 1), 2)
+    model = ReduNetClassifier(n_layers=3, features=grey).fit(IMAGES[..., 0], labels)
+    assert np.array_equal(model.predict(IMAGES[..., :1]), model.predict(IMAGES[..., 0]))
+
+
+def test_what_a_map_cannot_use_is_refused() -> None:
+    with pytest.raises(DataError, match="expected whole pixel values"):
+        MAPS["lift"](BATCH / 255)
+    with pytest.raises(DataError, match="got none"):
+        Standardize.learn(IMAGES[:0])
+    with pytest.raises(DataError, match="got none"):
+        GaussianLift.learn(IMAGES[:0], 0)
+    with pytest.raises(SettingsError, match=r"got \(8, 8\) and 5"):
+        GaussianLift(0, (8, 8))  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="expected a feature map among"):
+        restore("wavelets", {}, {})

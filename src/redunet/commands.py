@@ -11,7 +11,7 @@ from rich.table import Table
 
 from redunet import selection, storage
 from redunet.datasets import load
-from redunet.experiment import add_rates, environment, joint_check, run, write_record
+from redunet.experiment import environment, joint_check, rates_by_layer, run, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
 from redunet.report.tables import accuracy_table
@@ -36,7 +36,8 @@ def run_plan(
         return plan.learner(features, device, memory)
 
     record, model = run(learner(), tasks, plan.to_dict(), out, progress=progress)
-    add_rates(record, model)
+    if "rates" not in record:
+        record["rates"] = rates_by_layer(model)
     if joint and "joint" not in record:
         progress("joint training", 0.9)
         record["joint"] = joint_check(model, tasks, learner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from rich.table import Table
 from redunet import storage
 from redunet.classifier import ReduNetClassifier
 from redunet.datasets import load
-from redunet.experiment import environment, equivalence, file_hash
+from redunet.experiment import environment, equivalence, file_hash, rates_by_layer, write_record
 from redunet.metrics import calibration_error
 from redunet.report.figures import accuracy_and_rate
 from redunet.streams import Task, class_stream
@@ -61,7 +60,6 @@ def run_demo(out: Path, console: Console) -> dict[str, Any]:
         rows = [_learn_task(model, task, tasks[: i + 1]) for i, task in enumerate(tasks)]
     console.print(_task_table(rows))
     x_test, y_test = _pooled(tasks, "x_test"), _pooled(tasks, "y_test")
-    rates = [layer.rate for layer in model.network_.layers]
     record = {
         "what": "redunet demo: five tasks of two classes on scikit-learn's digits",
         "settings": model.get_params(),
@@ -70,14 +68,12 @@ def run_demo(out: Path, console: Console) -> dict[str, Any]:
         "calibration_error": calibration_error(
             model.predict_proba(x_test), model.predict(x_test) == y_test
         ),
-        "R": [rate.R for rate in rates],
-        "R_c": [rate.R_c for rate in rates],
-        "delta_R": [rate.delta_R for rate in rates],
+        **rates_by_layer(model),
         "forgetting": _forget(tasks, model),
     }
     model.save(out / "digits.safetensors")
     storage.write_bytes(out / "digits.png", _figure(record))
-    storage.write_bytes(out / "record.json", json.dumps(record, indent=1).encode() + b"\n")
+    write_record(out / "record.json", record)
     _say(console, record, out)
     return record
 

@@ -192,15 +192,14 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def add_rates(record: dict[str, Any], model: Any) -> None:
-    """Put the objective at each layer of a model's network into its record."""
-    if "rates" not in record:
-        rates = [layer.rate for layer in model.network_.layers]
-        record["rates"] = {
-            "R": [rate.R for rate in rates],
-            "R_c": [rate.R_c for rate in rates],
-            "delta_R": [rate.delta_R for rate in rates],
-        }
+def rates_by_layer(model: ReduNetClassifier) -> dict[str, list[float]]:
+    """The objective and its two terms before each layer of a model's network."""
+    rates = [layer.rate for layer in model.network_.layers]
+    return {
+        "R": [rate.R for rate in rates],
+        "R_c": [rate.R_c for rate in rates],
+        "delta_R": [rate.delta_R for rate in rates],
+    }
 
 
 def joint_check(

@@ -212,21 +212,20 @@ class ClassMoments:
             self.n_features,
             self._table
             | {
-                label: self._learn(label, (X, rows), embed, torch.device(device))
-                for label, rows in rows_of.items()
+                label: self._learn(label, X, rows, embed, device) for label, rows in rows_of.items()
             },
         )
 
     def _learn(
         self,
         label: Label,
-        samples: tuple[Any, list[int]],
+        X: Any,
+        rows: list[int],
         embed: Callable[[Any], Tensor],
-        device: torch.device,
+        device: str,
     ) -> Moment:
         """The moment of one class with the given rows added."""
         d = self.n_features
-        X, rows = samples
         old = self._table.get(label)
         count = len(rows) + (old.count if old else 0)
         total = old.sum.clone() if old else torch.zeros(d, dtype=torch.int64)

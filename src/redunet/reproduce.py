@@ -16,7 +16,7 @@ from redunet import storage
 from redunet.classifier import ReduNetClassifier
 from redunet.datasets import load
 from redunet.errors import SettingsError
-from redunet.experiment import add_rates, joint_check, run, summary, write_record
+from redunet.experiment import joint_check, rates_by_layer, run, summary, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress, silent
 from redunet.report.document import to_html, to_markdown
@@ -158,7 +158,8 @@ def reproduce(
             lambda learner, X: read(learner, X, reproduction.readings),
             tell,
         )
-        add_rates(record, model)
+        if "rates" not in record:
+            record["rates"] = rates_by_layer(model)
         if joint and seed == seeds[0] and "joint" not in record:
             tell("joint training", 0.9)
             record["joint"] = joint_check(

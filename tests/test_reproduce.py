@@ -121,3 +121,57 @@ def test_the_papers_figures_are_as_printed() -> None:
     assert PAPER["mnist"]["row"] == [0.999, 0.990, 0.984, 0.975, 0.961]
     assert PAPER["cifar10"]["row"] == [0.875, 0.678, 0.588, 0.547, 0.539]
     assert PAPER["cifar10"]["rivals"]["iCaRL"][-1] == 0.48
+
+
+def test_a_plan_of_ones_own_from_a_file_and_words(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('data = "digits"\nn_layers = 3\ntrain_per_class = 25\n')
+    words = ["run", "--config", str(tmp_path / "plan.toml"), "--set", "n_tasks=2"]
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    (variant,) = record["variants"]
+    assert variant["settings"]["n_layers"] == 3
+    assert [row["classes"] for row in variant["runs"][0]["tasks"]] == [
+        [0, 1, 2, 3, 4],
+        [5, 6, 7, 8, 9],
+    ]
+    assert variant["name"] == "28 components"
+    assert record["paper"] is None
+    assert variant["runs"][0]["joint"]["equivalence"]["file"] is True
+    said = " ".join(done.output.split())
+    assert "paper" not in said
+    assert f"average {variant['runs'][0]['summary']['average']:.4f}" in said
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--set", "n_layer=3"], "got 'n_layer'"),
+        (["run", "--set", "n_layers"], "expected KEY=VALUE, got 'n_layers'"),
+        (["run", "--set", "n_layers=many"], "expected n_layers to be a whole number"),
+        (["run", "--data", "imagenet"], "There is no data set 'imagenet'"),
+        (["run", "--set", "n_components=64"], "expected n_components below n_features = 64"),
+        (["run", "--device", "abacus"], "expected a device that PyTorch can use here"),
+        (["tune", "--search", "depth=3"], "expected settings among n_layers, eps"),
+        (["tune", "--components", "64,99"], "expected numbers of components below"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_tune_prints_the_best_and_keeps_all(tmp_path: Path) -> None:
+    words = ["tune", "--out", str(tmp_path), "--set", "train_per_class=30", "--set", "n_layers=2"]
+    words += ["--search", "eps=0.5,1", "--components", "3,9", "--per-class", "8"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "tune.json").read_text())
+    assert len(record["candidates"]) == 4
+    assert record["chosen_on"] == "80 training samples, at most 8 of each class"
+    assert f"{record['candidates'][0]['held_out_accuracy']:.4f}" in done.output

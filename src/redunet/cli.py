@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,7 +79,9 @@ def demo(out: Out = Path("demo")) -> None:
 
 @main.command()
 def run(
-    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    data: Annotated[
+        str | None, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")
+    ] = None,
     out: Out = Path("runs/run"),
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     settings: Settings = None,
@@ -93,15 +96,27 @@ def run(
 
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
     """
-    from redunet.commands import run_plan
+    from redunet.commands import own_experiment, verdict
     from redunet.plan import Plan
+    from redunet.reproduce import carry_out
 
     plan = Plan.from_toml(config) if config else Plan()
-    plan = plan.changed({"data": data} if data != "digits" or not config else {})
-    plan = plan.changed(_parsed(settings))
+    plan = plan.changed({"data": data} if data else {}).changed(_parsed(settings))
+    words = [f"--set {word}" for word in settings or []]
+    command = " ".join(["redunet run --data", plan.data, *words])
     with _progress() as tell:
-        said = run_plan(plan, out, device, memory, joint, data_dir, tell)
-    Console().print(*said, sep="\n")
+        record = carry_out(
+            own_experiment(plan, data_dir),
+            out,
+            command,
+            seeds=[plan.seed],
+            device=device,
+            memory=memory,
+            joint=joint,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*verdict(record, out), sep="\n")
 
 
 @main.command()
@@ -164,12 +179,13 @@ def reproduce(
         Console().print(*commands.forecast(name, cost, out), sep="\n")
         return
     with _progress() as tell:
-        record = reproduce.reproduce(
-            name,
+        wanted = reproduce.find(name)
+        record = reproduce.carry_out(
+            replace(wanted, plan=wanted.plan.changed({"dtype": dtype})),
             out,
+            f"redunet reproduce {name} --seeds {seeds} --dtype {dtype}",
             seeds=numbers,
             device=device,
-            dtype=dtype,
             memory=memory,
             joint=joint,
             data_dir=data_dir,

@@ -11,38 +11,23 @@ from rich.table import Table
 
 from redunet import selection, storage
 from redunet.datasets import load
-from redunet.experiment import environment, joint_check, rates_by_layer, run, write_record
+from redunet.experiment import environment, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
 from redunet.report.tables import accuracy_table
+from redunet.reproduce import Reproduction
+from redunet.settings import DEFAULT_COMPONENTS
 
 Lines = list[Any]
 
 
-def run_plan(
-    plan: Plan,
-    out: Path,
-    device: str,
-    memory: str,
-    joint: bool,
-    data_dir: Path | None,
-    progress: Progress,
-) -> Lines:
-    """Run a plan; leave its record and model in a folder."""
+def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
+    """A plan of one's own, read off with the number of components that it names."""
     tasks = plan.stream(load(plan.data, data_dir))
-    features = plan.feature_map(tasks)
-
-    def learner() -> Any:
-        return plan.learner(features, device, memory)
-
-    record, model = run(learner(), tasks, plan.to_dict(), out, progress=progress)
-    if "rates" not in record:
-        record["rates"] = rates_by_layer(model)
-    if joint and "joint" not in record:
-        progress("joint training", 0.9)
-        record["joint"] = joint_check(model, tasks, learner)
-    write_record(out / "record.json", record)
-    return [_run_table(record), *_joint_lines(record.get("joint")), f"Left behind: {out}"]
+    d = plan.feature_map(tasks).n_features
+    r = max(1, min(DEFAULT_COMPONENTS, d - 1)) if plan.n_components is None else plan.n_components
+    name = f"{plan.data}, {plan.features}"
+    return Reproduction(None, f"ReduNet on {name}", plan, {f"{r} components": r})
 
 
 def tune_plan(
@@ -102,28 +87,17 @@ def verdict(record: dict[str, Any], out: Path) -> Lines:
     return [
         accuracy_table(record),
         *_joint_lines(joint),
-        f"Left behind: {out / 'report.html'}, report.md, record.json and two figures",
+        _metrics_line(record["variants"][0]["runs"][0]["summary"]),
+        f"Left behind: {out / 'report.html'}, report.md, record.json and figures",
     ]
 
 
-def _run_table(record: dict[str, Any]) -> Table:
-    plan, summary = record["settings"], record["summary"]
-    table = Table(title=f"{plan['data']}, {plan['features']}", title_justify="left")
-    for name in ("task", "classes", "accuracy, all seen", "learn s", "evaluate s"):
-        table.add_column(name, justify="left" if name == "classes" else "right")
-    for number, row in enumerate(record["tasks"], 1):
-        table.add_row(
-            str(number),
-            ", ".join(map(str, row["classes"])),
-            f"{row['accuracy']:.4f}",
-            f"{row['seconds']['learn']:.1f}",
-            f"{row['seconds']['evaluate']:.1f}",
-        )
-    table.caption = (
-        f"average {summary['average']:.4f}, decay {summary['decay']:.4f}, forgetting "
-        f"{summary['forgetting']:.4f}, backward transfer {summary['backward_transfer']:.4f}"
+def _metrics_line(summary: dict[str, float]) -> str:
+    return (
+        f"Over the stream: average {summary['average']:.4f}, decay {summary['decay']:.4f}, "
+        f"forgetting {summary['forgetting']:.4f}, "
+        f"backward transfer {summary['backward_transfer']:.4f}."
     )
-    return table
 
 
 def _joint_lines(joint: dict[str, Any] | None) -> Lines:

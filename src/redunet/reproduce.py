@@ -1,4 +1,4 @@
-"""The paper's experiments, run and set beside what the paper reports."""
+"""Experiments from plan to report: the paper's, set beside what it reports, and any other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Reproduction:
 
     Parameters
     ----------
-    paper : str
+    paper : str or None
         Which of the paper's experiments it stands beside.
     what : str
         A title.
@@ -64,7 +65,7 @@ class Reproduction:
         The first one is the plan's own.
     """
 
-    paper: str
+    paper: str | None
     what: str
     plan: Plan
     readings: dict[str, int]
@@ -101,29 +102,30 @@ REPRODUCTIONS = {
 """What `redunet reproduce` runs, by name."""
 
 
-def reproduce(
-    name: str,
+def carry_out(
+    reproduction: Reproduction,
     out: Path,
+    command: str,
     *,
     seeds: Sequence[int] = (0,),
     device: str = "auto",
-    dtype: str = "float64",
     memory: str = "2GB",
     joint: bool = True,
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Run one of the paper's experiments; leave record, figures and reports in a folder.
+    """Run an experiment; leave record, figures and reports in a folder.
 
     Parameters
     ----------
-    name : str
-        A key of ``REPRODUCTIONS``.
+    reproduction : Reproduction
     out : Path
         Runs that are there already, whole or in part, are taken up.
+    command : str
+        What a reader would type, for the record.
     seeds : sequence of int, default=(0,)
         Of what is random, if anything is.
-    device, dtype, memory
+    device, memory
         As for `ReduNetClassifier`.
     joint : bool, default=True
         Whether to compare with joint training, for the first seed.
@@ -139,7 +141,6 @@ def reproduce(
     """
     start = time.perf_counter()
     anew = not any((out / f"seed-{seed}" / "record.json").exists() for seed in seeds)
-    reproduction = find(name)
     data = load(reproduction.plan.data, data_dir)
     runs = []
     for index, seed in enumerate(seeds):
@@ -147,7 +148,7 @@ def reproduce(
         def tell(what: str, share: float, index: int = index, seed: int = seed) -> None:
             progress(f"seed {seed}, {what}", (index + share) / len(seeds))
 
-        plan = reproduction.plan.changed({"seed": seed, "dtype": dtype})
+        plan = reproduction.plan.changed({"seed": seed})
         tasks = plan.stream(data)
         features = plan.feature_map(tasks)
         record, model = run(
@@ -162,16 +163,10 @@ def reproduce(
             record["rates"] = rates_by_layer(model)
         if joint and seed == seeds[0] and "joint" not in record:
             tell("joint training", 0.9)
-            record["joint"] = joint_check(
-                model,
-                tasks,
-                lambda plan=plan, features=features: plan.learner(  # type: ignore[misc]
-                    features, device, memory
-                ),
-            )
+            make = partial(plan.learner, features, device, memory)
+            record["joint"] = joint_check(model, tasks, make)
         write_record(out / f"seed-{seed}" / "record.json", record)
         runs.append({"seed": seed, **record})
-    command = f"redunet reproduce {name} --seeds {','.join(map(str, seeds))} --dtype {dtype}"
     everything = assembled(reproduction, runs, command)
     if anew:
         everything["seconds"] = round(time.perf_counter() - start, 1)
@@ -213,7 +208,7 @@ def assembled(
     return {
         "what": reproduction.what,
         "command": command,
-        "paper": PAPER[reproduction.paper],
+        "paper": PAPER.get(reproduction.paper or ""),
         "variants": variants,
         **{key: runs[0][key] for key in ("date", "machine", "versions")},
     }
@@ -241,7 +236,9 @@ def _reading(one: dict[str, Any], name: str, with_costs: bool) -> dict[str, Any]
 
 def leave(record: dict[str, Any], out: Path) -> None:
     """Save record, figures and reports."""
-    pictures = {"accuracy": accuracy_over_tasks(record), "rate": rate_by_layer(record)}
+    pictures = {"accuracy": accuracy_over_tasks(record)}
+    if record["variants"][0]["runs"][0]["rates"]["delta_R"]:
+        pictures["rate"] = rate_by_layer(record)
     files = {name: f"{name}.png" for name in pictures}
     write_record(out / "record.json", record)
     for name, picture in pictures.items():

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812 - its usual name
+from torch.nn.functional import unfold
 
 from redunet.errors import DataError, SettingsError
 
@@ -125,7 +125,7 @@ class GaussianLift:
 
     def _convolve(self, X: Tensor) -> Tensor:
         """Responses, (n, n_kernels, height · width), of images, (n, height, width, channels)."""
-        patches = F.unfold(X.permute(0, 3, 1, 2), _SIZE, padding=_SIZE // 2)
+        patches = unfold(X.permute(0, 3, 1, 2), _SIZE, padding=_SIZE // 2)
         return self.kernels.to(X.device) @ patches
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

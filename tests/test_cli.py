@@ -59,6 +59,14 @@ def test_the_demo_forgets_to_the_byte(demo: tuple[Path, str]) -> None:
     assert said.count(hashes["after"][:32]) == 2
 
 
+def test_the_files_are_those_of_the_committed_record(demo: tuple[Path, str]) -> None:
+    # Made on another day, perhaps on another machine: equal models are equal files everywhere.
+    out, _ = demo
+    committed = Path(__file__).parents[1] / "results" / "digits-demo.json"
+    mine, theirs = (json.loads(path.read_text()) for path in (out / "record.json", committed))
+    assert mine["forgetting"] == theirs["forgetting"]
+
+
 def test_the_demo_leaves_what_it_says(demo: tuple[Path, str]) -> None:
     out, said = demo
     names = {"digits.safetensors", "digits.png", "record.json"}

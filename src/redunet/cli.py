@@ -92,7 +92,11 @@ def run(
 ) -> None:
     """Learn any data set task after task, and write down what happened.
 
-    Settings are those of the class Plan, from a TOML file, from --set, or both.
+    Settings come from a TOML file, from --set, or both. Of the stream: n_tasks, tasks,
+    order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
+    standardize-pixel, lift, lift-linear), statistics_from (first-task, whole-training-set,
+    nowhere), mean_per, n_kernels, seed. Of the network: n_layers, eps, step, step_decay,
+    step_kind, sharpness, n_components, dtype.
 
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
     """
@@ -146,7 +150,7 @@ def tune(
 
     plan = Plan().changed({"data": data, **_parsed(settings)})
     grid = {key: list(_as_tuple(value)) for key, value in _parsed(search).items()}
-    wanted = [int(r) for r in _as_tuple(_value(components))]
+    wanted = _whole_numbers("components", components, least=1)
     with _progress() as tell:
         said = tune_plan(
             plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
@@ -173,7 +177,7 @@ def reproduce(
     from redunet import commands, reproduce
 
     out = out or Path("runs") / name
-    numbers = [int(seed) for seed in _as_tuple(_value(seeds))]
+    numbers = _whole_numbers("seeds", seeds, least=0)
     if dry_run:
         cost = reproduce.estimate(name, numbers, device, dtype, joint)
         Console().print(*commands.forecast(name, cost, out), sep="\n")
@@ -237,6 +241,12 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return None if text.lower() == "none" else text
+
+
+def _whole_numbers(name: str, text: str, least: int) -> list[int]:
+    from redunet.settings import whole_number
+
+    return [whole_number(name, value, least=least) for value in _as_tuple(_value(text))]
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -11,9 +11,18 @@ from typing import Any
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import FileAccessError, SettingsError
 from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
+from redunet.settings import whole_number
 from redunet.streams import LabelledImages, Task, class_stream
 
 FEATURES = ("pixels", "standardize", "standardize-pixel", "lift", "lift-linear")
+_WHOLE = {
+    "n_tasks": 1,
+    "order_seed": 0,
+    "train_per_class": 1,
+    "test_per_class": 1,
+    "n_kernels": 1,
+    "seed": 0,
+}
 STATISTICS = ("first-task", "whole-training-set", "nowhere")
 
 
@@ -89,11 +98,20 @@ class Plan:
                 raise SettingsError(f"expected keys among {', '.join(known)}, got {name!r}")
         values = dict(values)
         if values.get("tasks") is not None:
-            values["tasks"] = tuple(tuple(task) for task in values["tasks"])
+            try:
+                values["tasks"] = tuple(tuple(task) for task in values["tasks"])
+            except TypeError:
+                raise SettingsError(
+                    f"expected tasks as lists of classes such as [[0, 1], [2]], "
+                    f"got {values['tasks']!r}"
+                ) from None
         return replace(self, **values).checked()
 
     def checked(self) -> Plan:
-        """The plan itself; an error where a word in it is unknown."""
+        """The plan itself; an error where something in it cannot be meant."""
+        for name, least in _WHOLE.items():
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), least=least)
         for name, allowed in (
             ("features", FEATURES),
             ("statistics_from", STATISTICS),

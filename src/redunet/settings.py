@@ -39,7 +39,7 @@ class Settings:
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
         n_components = values["n_components"]
         return cls(
-            n_layers=_whole("n_layers", values["n_layers"], least=0),
+            n_layers=whole_number("n_layers", values["n_layers"], least=0),
             eps=_number("eps", values["eps"], above=1e-100, most=1e100),
             step=_number("step", values["step"], above=0.0),
             step_decay=_number("step_decay", values["step_decay"], above=0.0, most=1.0),
@@ -47,7 +47,7 @@ class Settings:
             sharpness=_number("sharpness", values["sharpness"], above=0.0),
             n_components=None
             if n_components is None
-            else _whole("n_components", n_components, least=1),
+            else whole_number("n_components", n_components, least=1),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
         )
 
@@ -117,7 +117,8 @@ def _number(name: str, value: Any, *, above: float, most: float = math.inf) -> f
     raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
 
 
-def _whole(name: str, value: Any, *, least: int) -> int:
+def whole_number(name: str, value: Any, *, least: int) -> int:
+    """The value as an int, where it is a whole number from ``least`` on."""
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
         return int(value)
     raise SettingsError(f"expected {name} to be a whole number from {least} on, got {value!r}")

@@ -12,7 +12,7 @@ from redunet._version import __version__
 
 if TYPE_CHECKING:
     from redunet.built import StreamingWarning
-    from redunet.classifier import LearntFeaturesWarning, NotFittedError, ReduNetClassifier
+    from redunet.classifier import ReduNetClassifier
     from redunet.errors import (
         DataError,
         FileAccessError,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ReduNetError,
         SettingsError,
     )
+    from redunet.estimator import LearntFeaturesWarning, NotFittedError
     from redunet.layer import Layer
     from redunet.moments import ClassMoments
     from redunet.network import ReduNet, Schedule, build_network, extend_network
@@ -32,10 +33,10 @@ _HOMES = {
     "DataError": "errors",
     "FileAccessError": "errors",
     "Layer": "layer",
-    "LearntFeaturesWarning": "classifier",
+    "LearntFeaturesWarning": "estimator",
     "ModelFileError": "errors",
     "NearestSubspace": "readouts",
-    "NotFittedError": "classifier",
+    "NotFittedError": "estimator",
     "NumericalError": "errors",
     "ReduNet": "network",
     "ReduNetClassifier": "classifier",

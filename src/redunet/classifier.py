@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn import exceptions
 from sklearn.base import (
-    BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from redunet.built import Built
-from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
+from redunet.estimator import MomentEstimator
 from redunet.features import FeatureMap
-from redunet.inputs import Embedding, checked_labels, checked_samples, one_line_errors
 from redunet.model import Model
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet
@@ -32,16 +27,8 @@ from redunet.readouts import NearestSubspace
 from redunet.settings import Settings, parse_memory, resolve_device
 
 
-class NotFittedError(ReduNetError, exceptions.NotFittedError):
-    """A model was asked for something before it had learnt anything."""
-
-
-class LearntFeaturesWarning(UserWarning):
-    """A feature map that was learnt from data stays as it is when data is withdrawn."""
-
-
 class ReduNetClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, MomentEstimator
 ):
     """A white-box network for classes that arrive one after another.
 
@@ -148,103 +135,6 @@ class ReduNetClassifier(
         self.device = device
         self.memory = memory
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Forget everything, then learn.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,), int or str
-
-        Returns
-        -------
-        self
-        """
-        return self._learn(X, y, afresh=True)
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn new classes, or more samples of old ones, in any order and batch size.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,), int or str
-        classes : array-like, default=None
-            Never needed; where given, labels outside of it are an error.
-
-        Returns
-        -------
-        self
-        """
-        return self._learn(X, y, not self.__sklearn_is_fitted__(), classes)
-
-    def forget(self, classes: Iterable[Any]) -> Self:
-        """Withdraw classes, as if they had never been seen.
-
-        Parameters
-        ----------
-        classes : iterable of labels
-
-        Returns
-        -------
-        self
-        """
-        moments = self._fitted_moments()
-        try:
-            labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
-        except TypeError:
-            raise DataTypeError(
-                f"expected a list of classes to forget, such as [3, 7], got {classes!r}"
-            ) from None
-        return self._keep(moments.drop(labels))._say_what_stays()
-
-    def unlearn(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Withdraw samples, as if they had never been seen.
-
-        Samples that cannot have been learnt are an error. With many samples in
-        a class this cannot always be known: a stranger's sample may pass.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
-        moments = self._fitted_moments()
-        embedding, nothing = self._unchanged_embedding(), ClassMoments(moments.n_features)
-        gone = self._moments_of(self._rows(X, embedding), y, embedding, nothing)
-        return self._keep(moments - gone)._say_what_stays()
-
-    def merge(self, other: ReduNetClassifier) -> Self:
-        """Add what another model has learnt, as if one model had seen both.
-
-        Parameters
-        ----------
-        other : ReduNetClassifier
-            With the same settings.
-
-        Returns
-        -------
-        self
-        """
-        moments = self._fitted_moments()
-        if not isinstance(other, ReduNetClassifier):
-            raise DataTypeError(
-                f"expected a ReduNetClassifier to merge, got {type(other).__name__}"
-            )
-        theirs = other._fitted_moments()
-        mine, others = self._identity(), other._identity()
-        for name in mine:
-            if mine[name] != others[name]:
-                raise SettingsError(
-                    f"expected models made alike, but they differ in {name}: "
-                    f"merge models with the same settings and features"
-                )
-        return self._keep(moments + theirs)
-
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
         residuals, _ = self._residuals(X)
@@ -311,11 +201,6 @@ class ReduNetClassifier(
         return model._keep(read.moments)
 
     @property
-    def classes_(self) -> NDArray[Any]:
-        """The classes seen, sorted: ndarray of shape (k,)."""
-        return np.asarray(self._fitted_moments().labels)
-
-    @property
     def network_(self) -> ReduNet:
         """The network of the moments and settings as they are now."""
         self._fitted_moments()
@@ -323,102 +208,22 @@ class ReduNetClassifier(
             self._settings(), resolve_device(self.device), parse_memory(self.memory)
         )
 
-    def _learn(
-        self, X: ArrayLike, y: ArrayLike, afresh: bool, classes: ArrayLike | None = None
-    ) -> Self:
-        """Learn samples; nothing of the model changes before everything has gone well."""
-        if not afresh:
-            embedding = self._unchanged_embedding()
-            rows = self._rows(X, embedding)
-            return self._keep(self._moments_of(rows, y, embedding, self.moments_, classes))
-        embedding = self._embedding()
-        rows = checked_samples(X, embedding.features, self)
-        nothing = ClassMoments(embedding.n_features(rows.shape[1]))
-        moments = self._moments_of(rows, y, embedding, nothing, classes)
-        names_from = X if embedding.features is None else rows
-        with one_line_errors():
-            validate_data(self, names_from, reset=True, skip_check_array=True)
-        self._learnt_through = embedding
-        return self._keep(moments)
-
-    def _moments_of(
-        self,
-        rows: NDArray[Any],
-        y: ArrayLike,
-        embedding: Embedding,
-        start: ClassMoments,
-        classes: ArrayLike | None = None,
-    ) -> ClassMoments:
-        """Moments with these samples added to those of others."""
-        self._settings().components(start.n_features)
-        parse_memory(self.memory)
-        device = resolve_device(self.device)
-        labels = checked_labels(y, len(rows))
-        if classes is not None:
-            unknown = np.setdiff1d(labels, np.asarray(classes))
-            if len(unknown):
-                raise DataError(f"expected labels among classes=, got {unknown.tolist()[0]!r}")
-        return start.update(rows, labels, lambda part: embedding.learn(part, device), device)
-
-    def _keep(self, moments: ClassMoments) -> Self:
-        """Take new moments; whatever was built from the old ones is gone."""
-        if not len(moments):
-            raise DataError(
-                "expected at least one class to remain, but this would withdraw the last one: "
-                "discard the model instead"
-            )
-        self.moments_ = moments
-        self._built = Built(moments)
-        return self
-
-    def _say_what_stays(self) -> Self:
-        if self.features is not None and self.features.learnt_from_data:
-            warnings.warn(
-                "the feature map was learnt from data and stays as it is: what it holds of the "
-                "data it was learnt from is not withdrawn",
-                LearntFeaturesWarning,
-                stacklevel=3,
-            )
-        return self
-
     def _settings(self) -> Settings:
         """The parameters of network and read-out, checked."""
         names = Settings.__dataclass_fields__
         return Settings.checked(**{name: getattr(self, name) for name in names})
 
-    def _embedding(self) -> Embedding:
-        """The parameters of the input, checked."""
-        return Embedding.checked(self.features, self.normalize, self.input_range)
+    def _keep(self, moments: ClassMoments) -> Self:
+        super()._keep(moments)
+        self._built = Built(moments)
+        return self
 
-    def _unchanged_embedding(self) -> Embedding:
-        """The embedding that the moments were learnt through."""
-        if self._embedding() != self._learnt_through:
-            raise SettingsError(
-                "features, normalize or input_range changed since the model was fitted: "
-                "set them back, or fit anew"
-            )
-        return self._learnt_through
-
-    def _feature_names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else names.tolist()
+    def _check_parameters(self, n_features: int) -> None:
+        self._settings().components(n_features)
+        parse_memory(self.memory)
 
     def _identity(self) -> dict[str, Any]:
-        """What two models must share to be merged."""
-        return {
-            **self._settings().to_dict(),
-            "features, normalize or input_range": self._unchanged_embedding(),
-            "the number of features": self.n_features_in_,
-            "the list of feature names": self._feature_names(),
-        }
-
-    def _rows(self, X: ArrayLike, embedding: Embedding) -> NDArray[Any]:
-        """Samples of the features that the model knows, as an array of shape (n, values)."""
-        rows = checked_samples(X, embedding.features, self)
-        with one_line_errors():
-            names_from = X if embedding.features is None else rows
-            validate_data(self, names_from, reset=False, skip_check_array=True)
-        return rows
+        return {**self._settings().to_dict(), **super()._identity()}
 
     def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
         """New samples on the unit sphere, (rows, d), pass by pass."""
@@ -441,16 +246,6 @@ class ReduNetClassifier(
             readout = self._built.readout(self.network_, n_components)
             residuals.append(readout.residuals(Z).cpu())
         return torch.cat(residuals), readout
-
-    def _fitted_moments(self) -> ClassMoments:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                "This ReduNetClassifier has learnt nothing yet: call fit or partial_fit first"
-            )
-        return self.moments_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "moments_" in self.__dict__
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

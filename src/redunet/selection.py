@@ -21,8 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet.classifier import LearntFeaturesWarning, ReduNetClassifier
+from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
+from redunet.estimator import LearntFeaturesWarning
 from redunet.progress import Progress, silent
 from redunet.readouts import NearestSubspace
 

@@ -1,0 +1,250 @@
+"""Estimators over class moments: learning, withdrawing and merging, whatever is built on top."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import exceptions
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
+from redunet.features import FeatureMap
+from redunet.inputs import Embedding, checked_labels, checked_samples, one_line_errors
+from redunet.moments import ClassMoments
+from redunet.settings import resolve_device
+
+
+class NotFittedError(ReduNetError, exceptions.NotFittedError):
+    """A model was asked for something before it had learnt anything."""
+
+
+class LearntFeaturesWarning(UserWarning):
+    """A feature map that was learnt from data stays as it is when data is withdrawn."""
+
+
+class MomentEstimator(BaseEstimator):
+    """What every estimator that remembers class moments, and nothing else, can do.
+
+    A subclass sets the four parameters below in its constructor, and may check
+    its own in `_check_parameters`, say in `_identity` what two models must
+    share to be merged, and drop in `_keep` what it built from older moments.
+
+    Parameters
+    ----------
+    features, normalize, input_range, device
+        As for `ReduNetClassifier`.
+    """
+
+    features: FeatureMap | None
+    normalize: str
+    input_range: tuple[float, float] | None
+    device: str
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Forget everything, then learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,), int or str
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, afresh=True)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn new classes, or more samples of old ones, in any order and batch size.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,), int or str
+        classes : array-like, default=None
+            Never needed; where given, labels outside of it are an error.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, not self.__sklearn_is_fitted__(), classes)
+
+    def forget(self, classes: Iterable[Any]) -> Self:
+        """Withdraw classes, as if they had never been seen.
+
+        Parameters
+        ----------
+        classes : iterable of labels
+
+        Returns
+        -------
+        self
+        """
+        moments = self._fitted_moments()
+        try:
+            labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
+        except TypeError:
+            raise DataTypeError(
+                f"expected a list of classes to forget, such as [3, 7], got {classes!r}"
+            ) from None
+        return self._keep(moments.drop(labels))._say_what_stays()
+
+    def unlearn(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Withdraw samples, as if they had never been seen.
+
+        Samples that cannot have been learnt are an error. With many samples in
+        a class this cannot always be known: a stranger's sample may pass.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        moments = self._fitted_moments()
+        embedding, nothing = self._unchanged_embedding(), ClassMoments(moments.n_features)
+        gone = self._moments_of(self._rows(X, embedding), y, embedding, nothing)
+        return self._keep(moments - gone)._say_what_stays()
+
+    def merge(self, other: Self) -> Self:
+        """Add what another model has learnt, as if one model had seen both.
+
+        Parameters
+        ----------
+        other : estimator of the same kind
+            With the same settings.
+
+        Returns
+        -------
+        self
+        """
+        moments = self._fitted_moments()
+        if not isinstance(other, type(self)):
+            raise DataTypeError(
+                f"expected a {type(self).__name__} to merge, got {type(other).__name__}"
+            )
+        theirs = other._fitted_moments()
+        mine, others = self._identity(), other._identity()
+        for name in mine:
+            if mine[name] != others[name]:
+                raise SettingsError(
+                    f"expected models made alike, but they differ in {name}: "
+                    f"merge models with the same settings and features"
+                )
+        return self._keep(moments + theirs)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes seen, sorted: ndarray of shape (k,)."""
+        return np.asarray(self._fitted_moments().labels)
+
+    def _learn(
+        self, X: ArrayLike, y: ArrayLike, afresh: bool, classes: ArrayLike | None = None
+    ) -> Self:
+        """Learn samples; nothing of the model changes before everything has gone well."""
+        if not afresh:
+            embedding = self._unchanged_embedding()
+            rows = self._rows(X, embedding)
+            return self._keep(self._moments_of(rows, y, embedding, self.moments_, classes))
+        embedding = self._embedding()
+        rows = checked_samples(X, embedding.features, self)
+        nothing = ClassMoments(embedding.n_features(rows.shape[1]))
+        moments = self._moments_of(rows, y, embedding, nothing, classes)
+        names_from = X if embedding.features is None else rows
+        with one_line_errors():
+            validate_data(self, names_from, reset=True, skip_check_array=True)
+        self._learnt_through = embedding
+        return self._keep(moments)
+
+    def _moments_of(
+        self,
+        rows: NDArray[Any],
+        y: ArrayLike,
+        embedding: Embedding,
+        start: ClassMoments,
+        classes: ArrayLike | None = None,
+    ) -> ClassMoments:
+        """Moments with these samples added to those of others."""
+        self._check_parameters(start.n_features)
+        device = resolve_device(self.device)
+        labels = checked_labels(y, len(rows))
+        if classes is not None:
+            unknown = np.setdiff1d(labels, np.asarray(classes))
+            if len(unknown):
+                raise DataError(f"expected labels among classes=, got {unknown.tolist()[0]!r}")
+        return start.update(rows, labels, lambda part: embedding.learn(part, device), device)
+
+    def _check_parameters(self, n_features: int) -> None:
+        """Complain of parameters of a subclass that cannot be used."""
+
+    def _keep(self, moments: ClassMoments) -> Self:
+        """Take new moments; whatever was built from the old ones is gone."""
+        if not len(moments):
+            raise DataError(
+                "expected at least one class to remain, but this would withdraw the last one: "
+                "discard the model instead"
+            )
+        self.moments_ = moments
+        return self
+
+    def _say_what_stays(self) -> Self:
+        if self.features is not None and self.features.learnt_from_data:
+            warnings.warn(
+                "the feature map was learnt from data and stays as it is: what it holds of the "
+                "data it was learnt from is not withdrawn",
+                LearntFeaturesWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _embedding(self) -> Embedding:
+        """The parameters of the input, checked."""
+        return Embedding.checked(self.features, self.normalize, self.input_range)
+
+    def _unchanged_embedding(self) -> Embedding:
+        """The embedding that the moments were learnt through."""
+        if self._embedding() != self._learnt_through:
+            raise SettingsError(
+                "features, normalize or input_range changed since the model was fitted: "
+                "set them back, or fit anew"
+            )
+        return self._learnt_through
+
+    def _feature_names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else names.tolist()
+
+    def _identity(self) -> dict[str, Any]:
+        """What two models must share to be merged."""
+        return {
+            "features, normalize or input_range": self._unchanged_embedding(),
+            "the number of features": self.n_features_in_,
+            "the list of feature names": self._feature_names(),
+        }
+
+    def _rows(self, X: ArrayLike, embedding: Embedding) -> NDArray[Any]:
+        """Samples of the features that the model knows, as an array of shape (n, values)."""
+        rows = checked_samples(X, embedding.features, self)
+        with one_line_errors():
+            names_from = X if embedding.features is None else rows
+            validate_data(self, names_from, reset=False, skip_check_array=True)
+        return rows
+
+    def _fitted_moments(self) -> ClassMoments:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
+            )
+        return self.moments_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "moments_" in self.__dict__

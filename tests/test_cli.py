@@ -117,8 +117,16 @@ def test_an_unknown_word_is_exit_code_2() -> None:
 
 def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "redunet", "demo", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A background job ignores the signal, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     while not (tmp_path / "out").exists():  # the first thing that it does
+        assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)

@@ -94,6 +94,36 @@ def test_the_settings_that_were_chosen_are_those_that_were_run() -> None:
     assert chosen == max(accuracy, key=lambda r: accuracy[r])
 
 
+def test_the_words_about_the_records_are_the_records() -> None:
+    words = " ".join((ROOT / "results" / "README.md").read_text(encoding="utf-8").split())
+
+    def best(name: str) -> str:
+        chosen = record(f"tune/cifar10-lift-{name}")["chosen"]["held_out"]
+        return f"{chosen['held_out_accuracy']:.3f}"
+
+    assert f"no mean image {best('nowhere-0')};" in words
+    assert f"instead of each pixel {best('channel-0')};" in words
+    assert f"as in the paper, {best('whole-training-set')};" in words
+    assert f"no ReLU {best('linear-first-task')};" in words
+    assert f"first task with ReLU, {best('first-task')}." in words
+    assert f"over ε and λ reached {best('search')}." in words
+    published, tuned = record("mnist"), record("mnist-tuned")
+    assert f"{published['seconds'] / 60:.0f} minutes with the joint comparison" in words
+    assert f"{memory(published):.1f} GB over the five tasks" in words
+    assert f"{tuned['seconds'] / 60:.0f} minutes and {memory(tuned):.1f} GB" in words
+
+
+def memory(whole: dict[str, Any]) -> float:
+    return float(whole["variants"][0]["runs"][0]["peak_memory_bytes"]) / 1e9
+
+
+def test_mnist_is_within_its_mark_of_the_paper() -> None:
+    whole = record("mnist")
+    rows = whole["variants"][0]["runs"][0]["tasks"]
+    for row, theirs in zip(rows, whole["paper"]["row"], strict=True):
+        assert row["accuracy"] > theirs - 0.004
+
+
 @pytest.mark.parametrize("name", re.findall(r"\]\(([^)#:]+)\)", README))
 def test_every_link_leads_somewhere(name: str) -> None:
     assert (ROOT / name).exists()

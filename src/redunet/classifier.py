@@ -210,8 +210,7 @@ class ReduNetClassifier(
 
     def _settings(self) -> Settings:
         """The parameters of network and read-out, checked."""
-        names = Settings.__dataclass_fields__
-        return Settings.checked(**{name: getattr(self, name) for name in names})
+        return Settings.of(self)
 
     def _keep(self, moments: ClassMoments) -> Self:
         super()._keep(moments)

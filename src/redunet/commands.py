@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from redunet import selection, storage
@@ -16,7 +15,7 @@ from redunet.plan import Plan
 from redunet.progress import Progress
 from redunet.report.tables import accuracy_table
 from redunet.reproduce import Reproduction
-from redunet.settings import DEFAULT_COMPONENTS
+from redunet.streams import pooled
 
 Lines = list[Any]
 
@@ -25,7 +24,7 @@ def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
     """A plan of one's own, read off with the number of components that it names."""
     tasks = plan.stream(load(plan.data, data_dir))
     d = plan.feature_map(tasks).n_features
-    r = max(1, min(DEFAULT_COMPONENTS, d - 1)) if plan.n_components is None else plan.n_components
+    r = plan.settings().components(d)
     name = f"{plan.data}, {plan.features}"
     return Reproduction(None, f"ReduNet on {name}", plan, {f"{r} components": r})
 
@@ -45,8 +44,7 @@ def tune_plan(
     """Choose settings on a plan's training data; leave a record of all candidates."""
     tasks = plan.stream(load(plan.data, data_dir))
     model = plan.learner(plan.feature_map(tasks), device, memory)
-    x_train = np.concatenate([task.x_train for task in tasks])
-    y_train = np.concatenate([task.y_train for task in tasks])
+    x_train, y_train = pooled(tasks, "train")
     found = selection.tune(
         model,
         x_train,

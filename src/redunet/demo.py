@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console, Group
@@ -19,7 +19,7 @@ from redunet.datasets import load
 from redunet.experiment import environment, equivalence, file_hash, rates_by_layer, write_record
 from redunet.metrics import calibration_error
 from redunet.report.figures import accuracy_and_rate
-from redunet.streams import Task, class_stream
+from redunet.streams import Task, class_stream, pooled
 
 FORGOTTEN = 3
 
@@ -59,7 +59,7 @@ def run_demo(out: Path, console: Console) -> dict[str, Any]:
     else:
         rows = [_learn_task(model, task, tasks[: i + 1]) for i, task in enumerate(tasks)]
     console.print(_task_table(rows))
-    x_test, y_test = _pooled(tasks, "x_test"), _pooled(tasks, "y_test")
+    x_test, y_test = _all(tasks, "test")
     record = {
         "what": "redunet demo: five tasks of two classes on scikit-learn's digits",
         "settings": model.get_params(),
@@ -80,12 +80,12 @@ def run_demo(out: Path, console: Console) -> dict[str, Any]:
 
 def _learn_task(model: ReduNetClassifier, task: Task, seen: tuple[Task, ...]) -> dict[str, Any]:
     """Learn one task, and compare with a joint model of all tasks seen."""
-    x_test, y_test = _pooled(seen, "x_test"), _pooled(seen, "y_test")
+    x_test, y_test = _all(seen, "test")
     start = time.perf_counter()
     model.partial_fit(_flat(task.x_train), task.y_train)
     labels = model.predict(x_test)
     seconds = time.perf_counter() - start
-    joint = ReduNetClassifier().fit(_pooled(seen, "x_train"), _pooled(seen, "y_train"))
+    joint = ReduNetClassifier().fit(*_all(seen, "train"))
     joint_labels = joint.predict(x_test)
     return {
         "classes": list(task.classes),
@@ -98,7 +98,7 @@ def _learn_task(model: ReduNetClassifier, task: Task, seen: tuple[Task, ...]) ->
 
 def _forget(tasks: tuple[Task, ...], model: ReduNetClassifier) -> dict[str, Any]:
     """Forget one class, and compare with a model that never saw it."""
-    x, y = _pooled(tasks, "x_train"), _pooled(tasks, "y_train")
+    x, y = _all(tasks, "train")
     others = y != FORGOTTEN
     never = ReduNetClassifier().fit(x[others], y[others])
     forgetful = copy.deepcopy(model).forget([FORGOTTEN])
@@ -114,9 +114,9 @@ def _flat(images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return images.reshape(len(images), -1)
 
 
-def _pooled(tasks: tuple[Task, ...], part: str) -> np.ndarray[Any, Any]:
-    arrays = np.concatenate([getattr(task, part) for task in tasks])
-    return _flat(arrays) if arrays.ndim > 1 else arrays
+def _all(tasks: tuple[Task, ...], part: Literal["train", "test"]) -> tuple[Any, Any]:
+    x, y = pooled(tasks, part)
+    return _flat(x), y
 
 
 def _names(classes: list[int]) -> str:

@@ -26,7 +26,7 @@ from redunet._version import __version__
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
-from redunet.streams import Task
+from redunet.streams import Task, pooled
 
 
 class Learner(Protocol):
@@ -113,7 +113,7 @@ def _run_task(
     start = time.perf_counter()
     learner.partial_fit(task.x_train, task.y_train)
     learnt = time.perf_counter()
-    x_test, y_test = pooled_test(seen)
+    x_test, y_test = pooled(seen, "test")
     readings = evaluate(learner, x_test)
     evaluated = time.perf_counter()
     edges = np.cumsum([len(t.test_rows) for t in seen])[:-1]
@@ -206,22 +206,11 @@ def joint_check(
     model: ReduNetClassifier, tasks: Sequence[Task], make: Callable[[], ReduNetClassifier]
 ) -> dict[str, Any]:
     """Compare a model that learnt task after task with one that had all the data at once."""
-    joint = make().fit(
-        np.concatenate([task.x_train for task in tasks]),
-        np.concatenate([task.y_train for task in tasks]),
-    )
-    x_test, y_test = pooled_test(tasks)
+    joint = make().fit(*pooled(tasks, "train"))
+    x_test, y_test = pooled(tasks, "test")
     labels = joint.predict(x_test)
     verdict = equivalence(model, joint, model.predict(x_test), labels)
     return {"accuracy": float(np.mean(labels == y_test)), "equivalence": verdict.to_dict()}
-
-
-def pooled_test(tasks: Sequence[Task]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Test samples and labels of all tasks."""
-    return (
-        np.concatenate([task.x_test for task in tasks]),
-        np.concatenate([task.y_test for task in tasks]),
-    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import FileAccessError, SettingsError
 from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
-from redunet.settings import whole_number
+from redunet.settings import Settings, whole_number
 from redunet.streams import LabelledImages, Task, class_stream
 
 FEATURES = ("pixels", "standardize", "standardize-pixel", "lift", "lift-linear")
@@ -165,6 +165,9 @@ class Plan:
 
     def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
         """A model that has learnt nothing yet."""
-        names = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
-        settings = {name: getattr(self, name) for name in (*names, "n_components", "dtype")}
-        return ReduNetClassifier(**settings, features=features, device=device, memory=memory)
+        how = self.settings().to_dict()
+        return ReduNetClassifier(**how, features=features, device=device, memory=memory)
+
+    def settings(self) -> Settings:
+        """The settings of network and read-out, checked."""
+        return Settings.of(self)

@@ -17,7 +17,7 @@ from redunet import storage
 from redunet.classifier import ReduNetClassifier
 from redunet.datasets import load
 from redunet.errors import SettingsError
-from redunet.experiment import joint_check, rates_by_layer, run, summary, write_record
+from redunet.experiment import joint_check, peak_memory, rates_by_layer, run, summary, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress, silent
 from redunet.report.document import to_html, to_markdown
@@ -165,6 +165,7 @@ def carry_out(
             tell("joint training", 0.9)
             make = partial(plan.learner, features, device, memory)
             record["joint"] = joint_check(model, tasks, make)
+            record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
         write_record(out / f"seed-{seed}" / "record.json", record)
         runs.append({"seed": seed, **record})
     everything = assembled(reproduction, runs, command)

@@ -51,6 +51,11 @@ class Settings:
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
         )
 
+    @classmethod
+    def of(cls, owner: object) -> Settings:
+        """Settings from an object's attributes of the same names, checked."""
+        return cls.checked(**{name: getattr(owner, name) for name in cls.__dataclass_fields__})
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which `checked` makes the same settings."""
         return asdict(self)

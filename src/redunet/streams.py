@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,12 @@ def class_stream(
         )
         for task in tasks
     )
+
+
+def pooled(tasks: Sequence[Task], part: Literal["train", "test"]) -> tuple[Any, Any]:
+    """Samples and labels of all tasks together, one task after another."""
+    x, y = (np.concatenate([getattr(task, f"{name}_{part}") for task in tasks]) for name in "xy")
+    return x, y
 
 
 def _rows(

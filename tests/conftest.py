@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+
+from tests.tiny_data import Tiny, shrink
 
 
 def classes_on_subspaces(
@@ -39,3 +42,9 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def tinies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Tiny]:
+    """Stand-ins for the published data sets, small enough to write."""
+    return shrink(monkeypatch, tmp_path)

@@ -13,14 +13,9 @@ import pytest
 from redunet.datasets import Dataset, cache, cifar10, idx, load, mnist
 from redunet.datasets.dataset import ARRAYS, UnavailableError
 from redunet.errors import DataError, FileAccessError
-from tests.test_datasets import Tiny, same, shrink, under, write
+from tests.tiny_data import Tiny, same, under, write
 
 PYTHON = sys.executable
-
-
-@pytest.fixture
-def tinies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Tiny]:
-    return shrink(monkeypatch, tmp_path)
 
 
 @pytest.fixture

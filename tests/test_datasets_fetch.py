@@ -15,7 +15,7 @@ import pytest
 
 from redunet.datasets import cifar10, fashion_mnist, idx, load, mnist, registry
 from redunet.errors import DataError, FileAccessError
-from tests.test_datasets import Tiny, same, shrink, under, write
+from tests.tiny_data import Tiny, same, shrink, under, write
 
 PYTHON = sys.executable
 TOOL = """

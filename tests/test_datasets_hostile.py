@@ -19,12 +19,7 @@ from hypothesis import strategies as st
 
 from redunet.datasets import bounded, cifar_pickle, cifar_png, idx, load
 from redunet.errors import DataError, FileAccessError, ReduNetError
-from tests.test_datasets import Tiny, pickled, shrink, tar_gz, under, write
-
-
-@pytest.fixture
-def tinies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Tiny]:
-    return shrink(monkeypatch, tmp_path)
+from tests.tiny_data import Tiny, pickled, tar_gz, under, write
 
 
 class Evil:

@@ -17,14 +17,15 @@ from redunet.linalg import spd_inverse
 from redunet.moments import ClassMoments
 from redunet.network import (
     MAX_RELATIVE_STEP,
+    LayerStream,
     ReduNet,
     Schedule,
     build_network,
     extend_network,
     moments_after,
 )
-from redunet.rate import rate_reduction
-from tests import reference
+from redunet.rate import Coding, rate_reduction
+from tests import plain, reference
 from tests.conftest import classes_on_subspaces
 
 PAPER = Schedule(60, 0.5, 0.933)
@@ -133,6 +134,58 @@ def test_streamed_and_kept_layers_are_equal_to_the_bit(small: Any, dtype: torch.
     assert [layer.E.data_ptr() for layer in kept.layers] == [
         layer.E.data_ptr() for layer in kept.layers
     ]
+
+
+@pytest.mark.parametrize(("k", "d", "per_class"), [(5, 12, 24), (3, 130, 150), (2, 600, 700)])
+def test_layers_and_features_are_those_of_the_plain_construction(
+    k: int, d: int, per_class: int
+) -> None:
+    X, y = classes_on_subspaces(k, d, per_class, rank=d // 2)
+    moments, schedule = moments_of(X, y), Schedule(4, 0.5, 0.933, "relative")
+    network = build_network(moments, 0.5, schedule)
+    coding = Coding(moments.counts, d, 0.5)
+    Z = unit_rows(torch.from_numpy(X[:50]))
+    expected = Z
+    oracle, trail = zip(*plain.layers(moments.Sigma(), coding, schedule), strict=True)
+    for mine, theirs in zip(network.layers, oracle, strict=True):
+        assert error(mine.E, theirs.E) < 1e-11
+        assert error(mine.C, theirs.C) < 1e-11
+        assert mine.rate.delta_R == pytest.approx(theirs.gain, rel=1e-11)
+        expected = plain.move_samples(theirs, coding.gamma, expected, 2.0)
+    assert error(network.last_moments(), trail[-1]) < 1e-11
+    assert error(network.transform(Z, 2.0), expected) < 1e-11
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_layer_held_on_to_stays_what_it_was(small: Any, keep: bool) -> None:
+    network = build_network(moments_of(*small), 0.5, PAPER, keep=keep)
+    held = [(layer, layer.E.clone(), layer.C.clone()) for layer in network.layers]
+    network.transform(unit_rows(torch.from_numpy(small[0])), 1.0)
+    network.last_moments()
+    for layer, E, C in held:
+        assert torch.equal(layer.E, E)
+        assert torch.equal(layer.C, C)
+
+
+def test_passing_layers_are_those_of_the_stream_in_one_memory(small: Any) -> None:
+    network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
+    assert isinstance(network.layers, LayerStream)
+    places = set()
+    for mine, theirs in zip(network.layers.passing(), network.layers, strict=True):
+        assert torch.equal(mine.E, theirs.E)
+        assert torch.equal(mine.C, theirs.C)
+        places.add(mine.C.data_ptr())
+    assert len(places) == 1
+
+
+def test_a_pass_begun_and_left_disturbs_no_other(small: Any) -> None:
+    network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
+    expected = [layer.E.clone() for layer in network.layers]
+    assert isinstance(network.layers, LayerStream)
+    one, other = network.layers.passing(), network.layers.passing()
+    for index, E in enumerate(expected):
+        assert torch.equal(next(one).E, E), index
+        assert torch.equal(next(other).E, E), index
 
 
 def stripped(network: ReduNet) -> ReduNet:

@@ -13,8 +13,39 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.linalg import add_identity, congruence
+from redunet.linalg import add_identity, at_once, congruence_, stacks
 from redunet.rate import Coding, Rate, operators
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """Memory that every layer of a pass is made in, taken once.
+
+    Parameters
+    ----------
+    first, second : Tensor of shape (n, d, d)
+        For the n matrices that `linalg.at_once` allows.
+    expand : Tensor of shape (d, d)
+    operators : Tensor of shape (k + 1, d, d), or None
+        E and C of the layer; None lets each layer own its memory.
+    """
+
+    first: Tensor
+    second: Tensor
+    expand: Tensor
+    operators: Tensor | None
+
+    @classmethod
+    def like(cls, Sigma: Tensor, *, operators: bool = False) -> Workspace:
+        """A workspace for second moments of this shape, dtype and device."""
+        k, d, _ = Sigma.shape
+        n = at_once(Sigma) + 1  # the operators are one more than the classes
+        return cls(
+            Sigma.new_empty(n, d, d),
+            Sigma.new_empty(n, d, d),
+            Sigma.new_empty(d, d),
+            Sigma.new_empty(k + 1, d, d) if operators else None,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +73,35 @@ class Layer:
     rate: Rate
 
     @classmethod
-    def from_moments(cls, Sigma: Tensor, coding: Coding, step: float) -> Layer:
-        """The layer that raises the rate reduction of Sigma, (k, d, d)."""
-        E, C, rate = operators(Sigma, coding)
+    def from_moments(
+        cls, Sigma: Tensor, coding: Coding, step: float, workspace: Workspace | None = None
+    ) -> Layer:
+        """The layer that raises the rate reduction of Sigma, (k, d, d).
+
+        Where a workspace is given that holds operators, the layer is made in
+        them, and lasts until they are used again.
+        """
+        workspace = workspace or Workspace.like(Sigma)
+        E, C, rate = operators(Sigma, coding, workspace.operators, workspace.first)
         return cls(E, C, C.new_tensor(coding.gamma), step, rate)
 
     def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
         """Second moments after the layer, (k, d, d), from those before it."""
-        moved = torch.empty_like(Sigma)
-        for j, n in enumerate(counts):
-            L = self.E - self.gamma[j] * self.C[j]
-            T = congruence(add_identity(L.mul_(self.step)), Sigma[j])
-            moved[j] = T.mul_(n / T.diagonal().sum())
-        return moved
+        return self.move_moments_(Sigma.clone(), counts, Workspace.like(Sigma))
+
+    def move_moments_(self, Sigma: Tensor, counts: Sequence[int], workspace: Workspace) -> Tensor:
+        """Move second moments, (k, d, d), where they stand, and return them."""
+        m = sum(counts)
+        expand = add_identity(torch.mul(self.E, self.step, out=workspace.expand))
+        for part in stacks(Sigma):
+            classes = range(part.start, part.stop)
+            L, scratch = workspace.first[: len(classes)], workspace.second[: len(classes)]
+            for L_j, j in zip(L, classes, strict=True):
+                torch.sub(expand, self.C[j], alpha=self.step * counts[j] / m, out=L_j)
+            T = congruence_(L, Sigma[part], scratch)
+            for T_j, j in zip(T, classes, strict=True):
+                T_j.mul_(counts[j] / T_j.diagonal().sum())
+        return Sigma
 
     def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
         """Features after the layer, on the unit sphere, from those before it.
@@ -69,24 +116,53 @@ class Layer:
         -------
         Tensor of shape (n, d)
         """
-        compressed = self._compress(Z)
-        weights = _memberships(compressed, sharpness) * self.gamma
-        pull = torch.bmm(weights[:, None, :], compressed)[:, 0, :]
-        moved = Z + self.step * (Z @ self.E - pull)
-        norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        return moved.div_(norms.where(norms > 0, 1))
+        moved = Z.clone()
+        self.move_samples_(moved, sharpness, self.sample_space(len(Z)))
+        return moved
 
     def memberships(self, Z: Tensor, sharpness: float) -> Tensor:
         """π̂_j = softmax_j(−λ k ‖C_j z‖): Tensor of shape (n, k), rows of sum 1."""
-        return _memberships(self._compress(Z), sharpness)
+        return self._memberships(self._compress(Z, self.sample_space(len(Z))), sharpness)
 
-    def _compress(self, Z: Tensor) -> Tensor:
+    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+        """Move features, (n, d), where they stand.
+
+        Parameters
+        ----------
+        Z, sharpness
+            As for `move_samples`.
+        space : Tensor
+            Memory to work in, as `sample_space` gives it for n samples or more.
+
+        Returns
+        -------
+        Tensor of shape (n, k)
+            The memberships that they were moved by.
+        """
+        n, d = Z.shape
+        compressed = self._compress(Z, space)
+        memberships = self._memberships(compressed, sharpness)
+        moved = space[compressed.numel() :][: n * d].view(n, d)
+        torch.addmm(Z, Z, self.E, alpha=self.step, out=moved)
+        weights = memberships * self.gamma
+        moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
+        norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+        torch.div(moved, norms.where(norms > 0, 1), out=Z)
+        return memberships
+
+    def sample_space(self, n: int) -> Tensor:
+        """Memory to move n samples in; it serves every layer of the network."""
+        k, d, _ = self.C.shape
+        return self.C.new_empty(n * (k + 1) * d)
+
+    def _compress(self, Z: Tensor, space: Tensor) -> Tensor:
         """C_j z for each sample and class, (n, k, d), by one product."""
         k, d, _ = self.C.shape
+        compressed = space[: len(Z) * k * d].view(len(Z), k, d)
         # C is symmetric, so its rows are as good as its columns.
-        return (Z @ self.C.reshape(k * d, d).mT).reshape(len(Z), k, d)
+        torch.mm(Z, self.C.reshape(k * d, d).mT, out=compressed.view(len(Z), k * d))
+        return compressed
 
-
-def _memberships(compressed: Tensor, sharpness: float) -> Tensor:
-    k = compressed.shape[1]
-    return torch.softmax(-sharpness * k * torch.linalg.vector_norm(compressed, dim=2), dim=1)
+    def _memberships(self, compressed: Tensor, sharpness: float) -> Tensor:
+        k = compressed.shape[1]
+        return torch.softmax(-sharpness * k * torch.linalg.vector_norm(compressed, dim=2), dim=1)

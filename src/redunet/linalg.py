@@ -1,24 +1,53 @@
 """Numerics of symmetric positive definite matrices.
 
-Of the core, this is the one file that knows about devices, batches and BLAS:
-on a CPU matrices are treated one at a time, on a GPU small ones all of a stack at once.
-No jitter is ever added: the matrices of this package have the form I + αΣ and
+Of the core, this is the one file that knows about devices, batches and BLAS.
+PyTorch has no symmetric or triangular product, and its Cholesky inverse runs at
+a fraction of the rate of a matrix product. So both are made of products here:
+symmetric results by strips of rows that end at the diagonal, the inverse by
+halving. Functions whose names end in ``_`` write into the memory they are given.
+
+No jitter is ever added: the matrices of this package have the form Σ + I/α and
 are positive definite by construction, so a failed factorisation is an error.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from redunet.errors import NumericalError
 
-_LARGEST_BATCHED = 1024
-"""On a GPU, matrices beyond this size are faster one at a time than as a stack."""
+_INVERTED_WHOLE, _FACTORED_WHOLE = 512, 96
+"""Matrices up to these sizes are left to LAPACK; larger ones are halved."""
+
+_MOST_STRIPS, _THINNEST_STRIP = 6, 96
+"""More or thinner strips save operations, but a product of thin strips is slow."""
+
+_STACK_BYTES = 2**32
+"""On a GPU, as many matrices are treated at once as this holds."""
+
+
+def at_once(A: Tensor) -> int:
+    """How many of the matrices A, (n, d, d), to treat at once.
+
+    On a CPU one, which stays in its cache; on a GPU as many as its memory
+    bears, since one small matrix cannot keep it busy.
+    """
+    if A.device.type == "cpu":
+        return 1
+    return max(1, min(len(A), _STACK_BYTES // (A.shape[-1] ** 2 * A.element_size())))
+
+
+def stacks(A: Tensor) -> Iterator[slice]:
+    """The matrices A, (n, d, d), cut into stacks to treat at once."""
+    size = at_once(A)
+    return (slice(start, min(start + size, len(A))) for start in range(0, len(A), size))
 
 
 def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse and log-determinant by one Cholesky factorisation.
+    """Inverse and log-determinant of positive definite matrices.
 
     Parameters
     ----------
@@ -29,38 +58,157 @@ def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
     -------
     inverse : Tensor of shape (..., d, d)
         Symmetric to the last bit.
-    log_det : Tensor of shape (...)
+    log_det : Tensor of shape (...), float64
     """
-    if A.ndim > 2 and (A.device.type == "cpu" or A.shape[-1] > _LARGEST_BATCHED):
-        inverse = torch.empty_like(A)
-        log_det = A.new_empty(A.shape[:-2])
-        for index in range(A.shape[0]):
-            inverse[index], log_det[index] = spd_inverse(A[index])
-        return inverse, log_det
-    factor, info = torch.linalg.cholesky_ex(A)
-    if bool(info.any()):
-        raise NumericalError(
-            f"expected a positive definite matrix, but the Cholesky factorisation of a "
-            f"{A.shape[-1]} x {A.shape[-1]} matrix in {str(A.dtype).removeprefix('torch.')} "
-            f"failed: raise eps, lower step, or use dtype='float64'"
-        )
-    log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return torch.cholesky_inverse(factor), log_det
+    stack = A.reshape(-1, *A.shape[-2:])
+    inverse = torch.empty_like(stack)
+    log_det = A.new_empty(len(stack), dtype=torch.float64)
+    for part in stacks(stack):
+        log_det[part] = spd_inverse_(stack[part].clone(), inverse[part])
+    return inverse.reshape(A.shape), log_det.reshape(A.shape[:-2])
 
 
-def congruence(L: Tensor, S: Tensor) -> Tensor:
-    """L S Lᵀ for symmetric S, symmetric to the last bit.
+def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
+    """Inverse of positive definite matrices into ``out``; A is used up.
+
+    The inverse of the Cholesky factor comes first, W = G⁻¹, then WᵀW: as
+    accurate as LAPACK's, and nearly all of it is products.
 
     Parameters
     ----------
-    L, S : Tensor of shape (..., d, d)
+    A : Tensor of shape (n, d, d)
+        Only the lower triangle is read.
+    out : Tensor of shape (n, d, d)
+
+    Returns
+    -------
+    Tensor of shape (n,), float64
+        log det A.
+    """
+    if len(A) == 1:  # a plain product is faster than a stack of one
+        A, out = A[0], out[0]
+    failed: list[Tensor] = []
+    if A.shape[-1] <= _INVERTED_WHOLE:
+        factor, log_det = _cholesky(A, failed)
+        out.copy_(torch.cholesky_inverse(factor))
+    else:
+        # What the halving puts aside takes a third of out, which is written last.
+        log_det = _invert_factor_(A, out.view(-1), failed)
+        for start, stop in _strips(A.shape[-1]):
+            W = A[..., start:, :]
+            _multiply_(out[..., start:stop, :stop], W[..., start:stop].mT, W[..., :stop])
+        mirror_(out)
+    if bool(torch.stack(failed).any()):
+        d, dtype = A.shape[-1], str(A.dtype).removeprefix("torch.")
+        raise NumericalError(
+            f"expected a positive definite matrix, but the Cholesky factorisation of a "
+            f"{d} x {d} matrix in {dtype} failed: raise eps, lower step, or use dtype='float64'"
+        )
+    return log_det.reshape(-1)
+
+
+def _cholesky(A: Tensor, failed: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The lower factor of A and log det A; whether it failed is asked later, all at once."""
+    factor, info = torch.linalg.cholesky_ex(A)
+    failed.append(info.any())
+    return factor, 2 * factor.diagonal(dim1=-2, dim2=-1).double().log().sum(-1)
+
+
+def _invert_factor_(A: Tensor, scratch: Tensor, failed: list[Tensor]) -> Tensor:
+    """Turn A into the inverse of its lower Cholesky factor, zeros above the diagonal.
+
+    With A = [[A11, ·], [A21, A22]] and W11 found, G21 = A21 W11ᵀ; A22 − G21 G21ᵀ
+    gives W22 in the same way, and W21 = −W22 G21 W11.
+    """
+    d = A.shape[-1]
+    if d <= _FACTORED_WHOLE:
+        factor, log_det = _cholesky(A, failed)
+        identity = torch.eye(d, dtype=A.dtype, device=A.device)
+        A.copy_(torch.linalg.solve_triangular(factor, identity.expand_as(A), upper=False))
+        return log_det
+    half = d // 2
+    W11, A21, A22 = A[..., :half, :half], A[..., half:, :half], A[..., half:, half:]
+    G21 = scratch[: A21.numel()].view(A21.shape)
+    scratch = scratch[A21.numel() :]
+    log_det = _invert_factor_(W11, scratch, failed)
+    for start, stop in _strips(half):
+        _multiply_(G21[..., start:stop], A21[..., :stop], W11[..., start:stop, :stop].mT)
+    lower_product_(A22, G21, G21, alpha=-1.0, beta=1.0)
+    log_det = log_det + _invert_factor_(A22, scratch, failed)
+    W22, W21 = A22, A21
+    for start, stop in _strips(half):
+        _multiply_(W21[..., start:stop], G21[..., start:], W11[..., start:, start:stop])
+    G21.copy_(W21)
+    for start, stop in _strips(d - half):
+        _multiply_(W21[..., start:stop, :], W22[..., start:stop, :stop], G21[..., :stop, :], -1.0)
+    A[..., :half, half:] = 0
+    return log_det
+
+
+def congruence_(L: Tensor, S: Tensor, scratch: Tensor) -> Tensor:
+    """Turn S into L S Lᵀ, for symmetric L and S, and return it.
+
+    Parameters
+    ----------
+    L, S, scratch : Tensor of shape (..., d, d)
+
+    Returns
+    -------
+    Tensor of shape (..., d, d)
+        S itself, symmetric to the last bit.
+    """
+    if S.ndim > 2 and len(S) == 1:
+        return congruence_(L[0], S[0], scratch[0])[None]
+    _multiply_(scratch, L, S)
+    return mirror_(lower_product_(S, scratch, L))
+
+
+def lower_product_(
+    out: Tensor, A: Tensor, B: Tensor, alpha: float = 1.0, beta: float = 0.0
+) -> Tensor:
+    """Turn the lower triangle of ``out`` into that of beta · out + alpha · A Bᵀ, and return it.
+
+    What stands above the diagonal afterwards has no meaning.
+
+    Parameters
+    ----------
+    out : Tensor of shape (..., d, d)
+    A, B : Tensor of shape (..., d, r)
+    alpha, beta : float
 
     Returns
     -------
     Tensor of shape (..., d, d)
     """
-    T = L @ S @ L.mT
-    return (T + T.mT).mul_(0.5)
+    for start, stop in _strips(out.shape[-1]):
+        strip = out[..., start:stop, :stop]
+        _multiply_(strip, A[..., start:stop, :], B[..., :stop, :].mT, alpha, beta)
+    return out
+
+
+def mirror_(A: Tensor) -> Tensor:
+    """Copy the lower triangle of A, (..., d, d), onto the upper one, and return A."""
+    d, size = A.shape[-1], 128
+    for start in range(0, d, size):
+        strip = A[..., start : start + size, :]
+        A[..., :start, start : start + size] = strip[..., :start].mT
+        block = strip[..., start : start + size]
+        block.copy_(block.tril() + block.tril(-1).mT)
+    return A
+
+
+def _multiply_(out: Tensor, A: Tensor, B: Tensor, alpha: float = 1.0, beta: float = 0.0) -> None:
+    """Turn ``out`` into beta · out + alpha · A B."""
+    if out.ndim == 2:
+        out.addmm_(A, B, alpha=alpha, beta=beta)
+    else:
+        out.baddbmm_(A, B, alpha=alpha, beta=beta)
+
+
+def _strips(d: int) -> Iterator[tuple[int, int]]:
+    """The edges of the strips that a symmetric or triangular d × d matrix is cut into."""
+    n = max(1, min(_MOST_STRIPS, d // _THINNEST_STRIP))
+    return ((d * i // n, d * (i + 1) // n) for i in range(n))
 
 
 def add_identity(A: Tensor, scale: float = 1.0) -> Tensor:

@@ -8,7 +8,7 @@ in which batches or in how many tasks they came.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from redunet.errors import DataError
 from redunet.grid import unit_rows
-from redunet.layer import Layer
+from redunet.layer import Layer, Workspace
 from redunet.moments import ClassMoments, Label
 from redunet.rate import Coding, Sigma_of
 
@@ -83,15 +83,29 @@ class LayerStream:
         if self._kept is not None:
             yield from self._kept
             return
-        Sigma = self.first_moments
+        yield from self._pass(Workspace.like(self.first_moments))
+
+    def passing(self) -> Iterator[Layer]:
+        """The same layers, each only until the next is asked for.
+
+        Layers that are not kept are then all made in the same memory, which is
+        faster; whoever holds on to a layer should iterate over the stream.
+        """
+        if self._kept is not None:
+            yield from self._kept
+            return
+        yield from self._pass(Workspace.like(self.first_moments, operators=not self._keep))
+
+    def _pass(self, workspace: Workspace) -> Iterator[Layer]:
+        Sigma = self.first_moments.clone()
         layers: list[Layer] = []
         for index in range(len(self)):
             step = self._schedule.at(index, self._coding.alpha)
-            layer = Layer.from_moments(Sigma, self._coding, step)
+            layer = Layer.from_moments(Sigma, self._coding, step, workspace)
             if self._keep:
                 layers.append(layer)
             yield layer
-            Sigma = layer.move_moments(Sigma, self._coding.counts)
+            layer.move_moments_(Sigma, self._coding.counts, workspace)
         self._last = Sigma
         if self._keep:
             self._kept = tuple(layers)
@@ -100,7 +114,7 @@ class LayerStream:
     def last_moments(self) -> Tensor:
         """Second moments after the last layer, (k, d, d); makes a pass if none was finished."""
         if self._last is None:
-            deque(self, maxlen=0)
+            deque(self.passing(), maxlen=0)
         return cast(Tensor, self._last)
 
 
@@ -133,7 +147,7 @@ class ReduNet:
             C = first_layer(self).C
             Sigma = Sigma_of(C, Coding(self.counts, C.shape[-1], self.eps))
         yield Sigma
-        for layer in self.layers:
+        for layer in self._passing():
             Sigma = layer.move_moments(Sigma, self.counts)
             yield Sigma
 
@@ -143,7 +157,7 @@ class ReduNet:
             return self.layers.last_moments
         return moments_after(self.layers[-1], self.counts, self.eps)
 
-    def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**26) -> Tensor:
+    def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
         """Features of new samples.
 
         Parameters
@@ -152,21 +166,19 @@ class ReduNet:
             Samples on the unit sphere.
         sharpness : float
             λ, the confidence of the estimated memberships.
-        batch_bytes : int, default=2**26
+        batch_bytes : int, default=2**25
             About how much memory one batch may take beyond Z and the result.
 
         Returns
         -------
         Tensor of shape (n, d)
         """
-        rows = self._batch_rows(Z, batch_bytes)
         Z = Z.clone()
-        for layer in self.layers:
-            for batch in torch.split(Z, rows):
-                batch.copy_(layer.move_samples(batch, sharpness))
+        for _ in self._move(Z, sharpness, batch_bytes):
+            pass
         return Z
 
-    def memberships(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**26) -> Tensor:
+    def memberships(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
         """Estimated memberships of new samples at each layer.
 
         Parameters
@@ -178,20 +190,23 @@ class ReduNet:
         -------
         Tensor of shape (layers, n, k)
         """
-        rows = self._batch_rows(Z, batch_bytes)
-        Z = Z.clone()
-        out = Z.new_empty(len(self.layers), len(Z), len(self.labels))
-        for layer, memberships in zip(self.layers, out, strict=True):
-            for batch, row in zip(
-                torch.split(Z, rows), torch.split(memberships, rows), strict=True
-            ):
-                row.copy_(layer.memberships(batch, sharpness))
-                batch.copy_(layer.move_samples(batch, sharpness))
-        return out
+        out = list(self._move(Z.clone(), sharpness, batch_bytes))
+        return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
-    def _batch_rows(self, Z: Tensor, batch_bytes: int) -> int:
+    def _move(self, Z: Tensor, sharpness: float, batch_bytes: int) -> Iterator[Tensor]:
+        """Move samples, (n, d), where they stand, layer by layer; the memberships at each."""
         row_bytes = (len(self.labels) + 3) * Z.shape[1] * Z.element_size()
-        return max(1, batch_bytes // row_bytes)
+        rows = max(1, min(len(Z), batch_bytes // row_bytes))
+        space: Tensor | None = None
+        for layer in self._passing():
+            space = layer.sample_space(rows) if space is None else space
+            yield torch.cat(
+                [layer.move_samples_(part, sharpness, space) for part in torch.split(Z, rows)]
+            )
+
+    def _passing(self) -> Iterable[Layer]:
+        """The layers, each to be used before the next is asked for."""
+        return self.layers.passing() if isinstance(self.layers, LayerStream) else self.layers
 
 
 def build_network(

@@ -21,13 +21,14 @@ Here Z holds samples as columns, Z_j those of class j, and Σ_j = Z_j Z_jᵀ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from redunet.linalg import add_identity, spd_inverse
+from redunet.linalg import add_identity, at_once, spd_inverse, spd_inverse_, stacks
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,21 @@ class Rate:
         return self.R - self.R_c
 
 
-def operators(Sigma: Tensor, coding: Coding) -> tuple[Tensor, Tensor, Rate]:
+def operators(
+    Sigma: Tensor, coding: Coding, out: Tensor | None = None, scratch: Tensor | None = None
+) -> tuple[Tensor, Tensor, Rate]:
     """The gradient operators of the objective, and its value.
+
+    With C_j = (Σ_j + I/α_j)⁻¹ there is nothing to scale, before or after.
 
     Parameters
     ----------
     Sigma : Tensor of shape (k, d, d)
     coding : Coding
+    out : Tensor of shape (k + 1, d, d), default=None
+        Memory for the operators; None takes new memory.
+    scratch : Tensor of shape (n, d, d), default=None
+        Memory to work in, for the n matrices that `linalg.at_once` allows.
 
     Returns
     -------
@@ -98,12 +107,23 @@ def operators(Sigma: Tensor, coding: Coding) -> tuple[Tensor, Tensor, Rate]:
     C : Tensor of shape (k, d, d)
     rate : Rate
     """
-    alpha = coding.alpha
-    alphas = Sigma.new_tensor(coding.alphas)[:, None, None]
-    E, log_det = spd_inverse(add_identity(alpha * sum_over_classes(Sigma)))
-    C, log_dets = spd_inverse(add_identity(alphas * Sigma))
-    R_c = sum(g * x for g, x in zip(coding.gamma, log_dets.tolist(), strict=True))
-    return E.mul_(alpha), C.mul_(alphas), Rate(0.5 * float(log_det), 0.5 * R_c)
+    k, d, _ = Sigma.shape
+    out = Sigma.new_empty(k + 1, d, d) if out is None else out
+    scratch = Sigma.new_empty(at_once(out), d, d) if scratch is None else scratch
+    alphas = (coding.alpha, *coding.alphas)
+    log_dets: list[float] = []
+    for part in stacks(out):
+        A = scratch[: part.stop - part.start]
+        for A_j, j in zip(A, range(part.start, part.stop), strict=True):
+            if j:
+                A_j.copy_(Sigma[j - 1])
+            else:
+                sum_over_classes(Sigma, A_j)
+            add_identity(A_j, 1 / alphas[j])
+        log_dets += spd_inverse_(A, out[part]).tolist()
+    R, *rates = (x + d * math.log(alpha) for x, alpha in zip(log_dets, alphas, strict=True))
+    R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
+    return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
 
 
 def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
@@ -133,12 +153,12 @@ def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
     return operators(Sigma, Coding(tuple(counts), Sigma.shape[-1], eps))[2]
 
 
-def sum_over_classes(Sigma: Tensor) -> Tensor:
-    """Σ = Σ_1 + … + Σ_k, added in the order of the classes."""
-    total = Sigma[0].clone()
+def sum_over_classes(Sigma: Tensor, out: Tensor) -> Tensor:
+    """Σ = Σ_1 + … + Σ_k, added in the order of the classes, into ``out``, (d, d)."""
+    out.copy_(Sigma[0])
     for Sigma_j in Sigma[1:]:
-        total += Sigma_j
-    return total
+        out += Sigma_j
+    return out
 
 
 def Sigma_of(C: Tensor, coding: Coding) -> Tensor:

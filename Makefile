@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit tables format clean
+.PHONY: help setup demo test lint types imports unit bench tables format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ imports: setup
 
 unit: setup
 	$(BIN)/pytest -q
+
+bench: setup ## Measure speed against the machine's limits, on a quiet machine
+	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
 
 tables: setup ## Make the README's tables from the records
 	$(BIN)/python -m redunet.report.readme README.md

@@ -1,0 +1,113 @@
+"""Building layers: against floor and primitives, against the samples, and as sizes grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.cases import STEP, one_layer, second_moments
+from benchmarks.from_samples import FromSamples
+from benchmarks.measure import (
+    build_floor,
+    build_primitives,
+    exponent,
+    interleaved,
+    yardsticks,
+)
+
+DTYPES = [torch.float64, torch.float32]
+K = 10
+
+
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize(("d", "rounds"), [(784, 21), (2048, 5)])
+def test_a_layer(medians: Any, report: Any, d: int, rounds: int, dtype: torch.dtype) -> None:
+    Sigma, coding = second_moments(K, d)
+    took = medians(one_layer(Sigma.to(dtype), coding), yardsticks(d, dtype), rounds)
+    floor = build_floor(K, d, took["product"])
+    primitives = build_primitives(K, took["product"], took["inverse"])
+    report(
+        f"build a layer, d {d}, k {K}, {name(dtype)}",
+        floor=floor,
+        primitives=primitives,
+        measured=took["measured"],
+        over_floor=took["measured"] / floor,
+        over_primitives=took["measured"] / primitives,
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("m", [6_000, 60_000])
+def test_a_layer_against_the_samples(medians: Any, report: Any, m: int, dtype: torch.dtype) -> None:
+    d, rounds = 784, 3
+    Sigma, coding = second_moments(K, d, m)
+    Z = [torch.randn(m // K, d, dtype=dtype) for _ in range(K)]
+    Z = [z.mul_((m // K) ** 0.5 / z.norm()) for z in Z]
+    a, b = FromSamples(Z, coding.eps, "a"), FromSamples(Z, coding.eps, "b")
+    took = medians(
+        one_layer(Sigma.to(dtype), coding),
+        {"a": lambda: a.layer(STEP), "b": lambda: b.layer(STEP)},
+        rounds,
+    )
+    report(
+        f"build a layer, d {d}, k {K}, m {m:,}, {name(dtype)}",
+        measured=took["measured"],
+        faster_than_a=took["a"] / took["measured"],
+        faster_than_b=took["b"] / took["measured"],
+        other=f"(a) {took['a']:.3g} s, (b) {took['b']:.3g} s",
+    )
+
+
+def test_the_number_of_samples_does_not_matter(report: Any) -> None:
+    d = 784
+    works = {f"{m:,}": one_layer(*second_moments(K, d, m)) for m in (6_000, 60_000)}
+    took = interleaved(works, 31)
+    few, many = took.values()
+    report(
+        f"build a layer, d {d}, k {K}, m 60,000 over m 6,000, float64",
+        measured=many,
+        other=f"{many / few:.3f} of the time at m 6,000",
+    )
+
+
+GROWTH: dict[str, tuple[list[int], Callable[[int], Any]]] = {
+    "m": ([3_000, 12_000, 48_000], lambda m: one_layer(*second_moments(K, 392, m))),
+    "d": ([392, 784, 1568], lambda d: one_layer(*second_moments(4, d))),
+    "k": ([5, 10, 20, 40], lambda k: one_layer(*second_moments(k, 392))),
+}
+
+
+@pytest.mark.parametrize("over", GROWTH)
+def test_growth(report: Any, over: str) -> None:
+    sizes, make = GROWTH[over]
+    took = interleaved({str(size): make(size) for size in sizes}, 7)
+    growth(report, f"build a layer, over {over}", sizes, list(took.values()))
+
+
+def test_growth_over_layers(report: Any) -> None:
+    sizes = [5, 10, 20, 40]
+    work = one_layer(*second_moments(K, 392))
+    works = {str(n): lambda n=n: [work() for _ in range(n)] for n in sizes}
+    growth(report, "build, over layers", sizes, list(interleaved(works, 5).values()))
+
+
+@pytest.mark.parametrize("way", ["a", "b"])
+def test_growth_from_samples(report: Any, way: Any) -> None:
+    d, sizes, works = 392, [3_000, 12_000, 48_000], {}
+    for m in sizes:
+        samples = FromSamples([torch.randn(m // K, d).double() for _ in range(K)], 0.5, way)
+        works[str(m)] = lambda samples=samples: samples.layer(STEP)
+    took = list(interleaved(works, 3).values())
+    growth(report, f"build a layer from samples ({way}), over m", sizes, took)
+
+
+def growth(report: Any, case: str, sizes: list[int], seconds: list[float]) -> None:
+    points = ", ".join(f"{size}: {x * 1e3:.3g}" for size, x in zip(sizes, seconds, strict=True))
+    report(case, other=f"exponent {exponent(sizes, seconds):.2f} (ms at {points})")

@@ -1,0 +1,35 @@
+"""Peak memory above the process after import, each case in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+START = """
+import resource
+import torch
+from benchmarks.cases import pixels, some_moments
+from redunet.grid import unit_rows
+from redunet.moments import ClassMoments
+from redunet.network import Schedule, build_network
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+"""
+CASES = {
+    "moments and a streamed build of 200 layers, d 784, k 10": """
+moments = some_moments(10, 784, 1000)
+build_network(moments, 0.5, Schedule(200, 0.5, 0.933), keep=False).last_moments()
+""",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_peak(report: Any, case: str) -> None:
+    program = START + CASES[case] + "print(peak() - before)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    report(case, other=f"{int(done.stdout) / 1e6:.0f} MB at the peak")

@@ -188,6 +188,40 @@ def test_a_memory_mapped_file_is_read_in_place(tmp_path: Path) -> None:
     assert table == WHOLE
 
 
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_batches_as_they_come_give_the_same_table(size: int) -> None:
+    order = np.random.default_rng(size).permutation(len(y))
+    cut = [order[start : start + size] for start in range(0, len(y), size)]
+    batches = ((torch.from_numpy(X[rows]), y[rows]) for rows in cut)
+    assert ClassMoments(9).update_from(batches) == WHOLE
+    half = [(torch.from_numpy(X[30:]), y[30:])]
+    assert of(list(range(30))).update_from(half) == WHOLE
+    assert WHOLE.update_from([]) == WHOLE
+
+
+def test_batches_that_cannot_be_learnt_are_refused() -> None:
+    good = (torch.ones(1, 9), [0])
+    with pytest.raises(DataError, match="got int and str"):
+        ClassMoments(9).update_from([good, (torch.ones(1, 9), ["a"])])
+    with pytest.raises(DataError, match="expected 9 features, got 8"):
+        ClassMoments(9).update_from([good, (torch.ones(1, 8), [0])])
+
+
+@pytest.mark.parametrize("d", [97, 300, 700])
+def test_one_triangle_is_enough(d: int) -> None:
+    data = torch.from_numpy(np.random.default_rng(d).standard_normal((9000, d)))
+    grid = (unit_rows(data) * GRID).round().to(torch.int64)
+    exact = ClassMoments(d).update_from((part, [0] * len(part)) for part in torch.split(data, 1000))
+    # A float64 product of few rows is exact; integers add the rest.
+    expected = sum(
+        ((part.double().mT @ part.double()).to(torch.int64) for part in torch.split(grid, 3000)),
+        torch.zeros(d, d, dtype=torch.int64),
+    )
+    assert torch.equal(exact[0].second_moment, expected)
+    assert torch.equal(exact[0].sum, grid.sum(dim=0))
+    assert exact == ClassMoments(d).update(data, [0] * 9000)
+
+
 MEASURE = """
 import resource, sys
 import numpy as np, torch

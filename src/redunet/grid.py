@@ -19,6 +19,12 @@ from redunet.errors import DataError
 GRID = 2**20
 """Steps of the grid in one unit of length."""
 
+_CACHED = 2**17
+"""On a CPU, values treated at a time, few enough to stay in the processor's cache."""
+
+_ONE_STEP = 1000
+"""Powers of two up to this exponent scale without leaving the range of a double."""
+
 
 def unit_rows(X: Tensor) -> Tensor:
     """Put each row on the unit sphere; a zero row stays zero.
@@ -36,23 +42,39 @@ def unit_rows(X: Tensor) -> Tensor:
     -------
     Tensor of shape (n, d), float64
     """
-    X = X.to(torch.float64)
+    out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
+    rows = max(1, _CACHED // max(1, X.shape[1])) if X.device.type == "cpu" else max(1, len(X))
+    for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
+        unit.copy_(part)
+        _unit_rows_(unit)
+    return out
+
+
+def _unit_rows_(X: Tensor) -> None:
+    """Put each row of X, float64, on the unit sphere, in place."""
     # The largest entry of each row is brought to between 2^(bits-1) and 2^bits, with bits such
     # that a sum of d products of two numbers of that size fits a signed 64-bit integer.
     bits = (63 - X.shape[1].bit_length()) // 4 * 2
-    shift = bits - torch.frexp(X.abs().amax(dim=1)).exponent.to(torch.int64)
+    work = torch.abs(X)
+    shift = bits - torch.frexp(work.amax(dim=1)).exponent.to(torch.int64)
     half = shift // 2  # in two steps: the whole shift may leave the range of a double
-    X = X * _power_of_two(half)[:, None] * _power_of_two(shift - half)[:, None]
+    if not bool((shift.abs() > _ONE_STEP).any()):
+        half = torch.zeros_like(shift)
+    else:
+        X.mul_(_power_of_two(half)[:, None])
+    X.mul_(_power_of_two(shift - half)[:, None])
     # x = high + low / 2^bits, so x² = high² + 2 high low / 2^bits up to what no double can tell.
     high = X.round()
-    low = (X - high).mul_(2.0**bits).round_()
-    squares = _exact_sum(high * high)
-    mixed = _exact_sum(low.mul_(high)) if bool(low.any()) else [0] * len(squares)
+    low = torch.sub(X, high, out=work)
+    mixed = [0] * len(X)
+    if float(torch.dot(low.view(-1), low.view(-1))):  # anything but whole numbers
+        mixed = _exact_sum(low.mul_(2.0**bits).round_().mul_(high))
+    squares = _exact_sum(high.square_())
     norms = [
         math.ldexp(math.sqrt((square << bits) + 2 * mix), -bits // 2) or 1.0
         for square, mix in zip(squares, mixed, strict=True)
     ]
-    return X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
+    X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
 
 
 def _exact_sum(whole: Tensor) -> list[int]:

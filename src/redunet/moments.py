@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from redunet.accumulator import Accumulator, on_grid, rows_at_once, runs
 from redunet.errors import DataError
 from redunet.grid import GRID, unit_rows
 from redunet.linalg import is_semidefinite
@@ -23,9 +24,6 @@ Label: TypeAlias = int | str
 
 MAX_COUNT = 2**23 - 1
 """Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
-
-EXACT_ROWS = 2**13
-"""Most rows whose product has entries of at most 2⁵³, exact in float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +181,7 @@ class ClassMoments:
     ) -> ClassMoments:
         """The table after learning samples, of new classes or of old ones.
 
-        Beyond the input and the result, one chunk of rows and one d × d
-        product are held.
+        Beyond the input and the result, some rows and one d × d product are held.
 
         Parameters
         ----------
@@ -202,60 +199,72 @@ class ClassMoments:
         -------
         ClassMoments
         """
+        table = dict(self._table)
+        step = rows_at_once(self.n_features)
+        for label, rows in self._rows_of(X, y).items():
+            learning = self._accumulator(label, device)
+            for start in range(0, len(rows), step):
+                chunk = rows[start : start + step]
+                learning.add(on_grid(embed(X[chunk]).to(device), self.n_features))
+            table[label] = Moment(*learning.finish())
+        return ClassMoments(self.n_features, table)
+
+    def update_from(
+        self,
+        batches: Iterable[tuple[Any, Any]],
+        embed: Callable[[Any], Tensor] = unit_rows,
+        device: str = "cpu",
+    ) -> ClassMoments:
+        """The table after learning batches that come one after another.
+
+        The same, to the last bit, as `update` with one batch after the other,
+        but nothing is copied in between: beyond the table and one batch, a
+        product and some rows of each class are held.
+
+        Parameters
+        ----------
+        batches : iterable of pairs
+            X and y as for `update`, with classes mixed in any way.
+        embed, device
+            As for `update`.
+
+        Returns
+        -------
+        ClassMoments
+        """
+        learning: dict[Label, Accumulator] = {}
+        step = rows_at_once(self.n_features)
+        for X, y in batches:
+            rows_of = self._rows_of(X, y)
+            _check_labels((*self._table, *learning, *rows_of))
+            labels = [label for label in rows_of for _ in rows_of[label]]
+            order = [row for rows in rows_of.values() for row in rows]
+            for start in range(0, len(order), step):
+                grid = on_grid(embed(X[order[start : start + step]]).to(device), self.n_features)
+                for label, part in runs(labels[start : start + step], grid):
+                    if label not in learning:
+                        learning[label] = self._accumulator(label, device)
+                    learning[label].add(part)
+        table = {label: Moment(*learning.pop(label).finish()) for label in [*learning]}
+        return ClassMoments(self.n_features, self._table | table)
+
+    def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
+        """The rows of each label, in the order in which labels first come."""
         rows_of: dict[Label, list[int]] = {}
         for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
             rows_of.setdefault(label, []).append(row)
         if len(X) != sum(map(len, rows_of.values())):
             raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
         _check_labels((*self._table, *rows_of))
-        return ClassMoments(
-            self.n_features,
-            self._table
-            | {
-                label: self._learn(label, X, rows, embed, device) for label, rows in rows_of.items()
-            },
-        )
+        return rows_of
 
-    def _learn(
-        self,
-        label: Label,
-        X: Any,
-        rows: list[int],
-        embed: Callable[[Any], Tensor],
-        device: str,
-    ) -> Moment:
-        """The moment of one class with the given rows added."""
-        d = self.n_features
+    def _accumulator(self, label: Label, device: str) -> Accumulator:
+        """What goes on from the moment of one class, or from nothing."""
         old = self._table.get(label)
-        count = len(rows) + (old.count if old else 0)
-        total = old.sum.clone() if old else torch.zeros(d, dtype=torch.int64)
-        second_moment = old.second_moment.clone() if old else torch.zeros(d, d, dtype=torch.int64)
-        # Small chunks stay in the processor's cache; 512 rows keep large products efficient.
-        step = min(EXACT_ROWS, max(512, 2**19 // d))
-        product = torch.empty(d, d, dtype=torch.float64, device=device)
-        for block in _split(rows, EXACT_ROWS - EXACT_ROWS % step):
-            product.zero_()
-            for chunk in _split(block, step):
-                grid = self._on_grid(embed(X[chunk]).to(device))
-                total += grid.sum(dim=0).to("cpu", torch.int64)
-                product.addmm_(grid.mT, grid)
-            second_moment += product.to(torch.int64).cpu()
-        return Moment(count, total, second_moment)
-
-    def _on_grid(self, vectors: Tensor) -> Tensor:
-        """Grid values of feature vectors, as whole numbers in float64."""
-        if vectors.shape[1] != self.n_features:
-            raise DataError(
-                f"expected {self.n_features} features, got {vectors.shape[1]}: "
-                f"use the same features throughout"
-            )
-        grid = vectors.to(torch.float64).mul(GRID).round_()
-        if not bool((grid.abs() <= GRID).all()):
-            raise DataError(
-                "expected feature values within [-1, 1], got larger ones or NaN: "
-                "put the samples on the unit sphere first"
-            )
-        return grid
+        if old:
+            return Accumulator(old.count, old.sum, old.second_moment, device)
+        zeros = torch.zeros(self.n_features, self.n_features, dtype=torch.int64)
+        return Accumulator(0, zeros[0], zeros, device)
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
@@ -381,7 +390,3 @@ def _check_labels(labels: Iterable[object]) -> None:
             f"{' and '.join(sorted(kind.__name__ for kind in kinds))}: "
             f"use one type of label throughout"
         )
-
-
-def _split(rows: list[int], size: int) -> Iterator[list[int]]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))

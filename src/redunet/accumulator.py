@@ -1,0 +1,111 @@
+"""Exact sums over the rows of one class: as they come, in memory that does not grow.
+
+For at most 8,192 rows on the grid every entry of their product is at most 2⁵³,
+so a float64 product gives it exactly, in any order and on any device; then it
+is added to integers. Only one triangle is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from redunet.errors import DataError
+from redunet.grid import GRID
+from redunet.linalg import lower_product_, mirror_
+
+Label = TypeVar("Label")
+
+EXACT_ROWS = 2**13
+"""Most rows whose product has entries of at most 2⁵³, exact in float64."""
+
+
+def rows_at_once(d: int) -> int:
+    """Rows to treat at a time: few enough for the processor's cache, many enough for products."""
+    return min(EXACT_ROWS, max(512, 2**19 // d))
+
+
+def on_grid(vectors: Tensor, d: int) -> Tensor:
+    """Grid values of feature vectors, (n, d), as whole numbers in float64."""
+    if vectors.shape[1] != d:
+        raise DataError(
+            f"expected {d} features, got {vectors.shape[1]}: use the same features throughout"
+        )
+    grid = vectors.to(torch.float64).mul(GRID).round_()
+    if grid.numel():
+        low, high = grid.aminmax()
+        if not bool((low >= -GRID) & (high <= GRID)):  # NaN is neither
+            raise DataError(
+                "expected feature values within [-1, 1], got larger ones or NaN: "
+                "put the samples on the unit sphere first"
+            )
+    return grid
+
+
+def runs(labels: list[Label], grid: Tensor) -> Iterator[tuple[Label, Tensor]]:
+    """The rows of each label, where equal labels stand together."""
+    start = 0
+    for label, run in groupby(labels):
+        stop = start + len(list(run))
+        # A copy where the rows are part of more: they may wait long for others.
+        yield label, grid if stop - start == len(grid) else grid[start:stop].clone()
+        start = stop
+
+
+class Accumulator:
+    """Count, sum and second moment of rows, added as they come.
+
+    Parameters
+    ----------
+    count : int
+    total : Tensor of shape (d,), int64
+    second_moment : Tensor of shape (d, d), int64
+        What to go on from; none of it is changed.
+    device : str
+        Where products are computed.
+    """
+
+    def __init__(self, count: int, total: Tensor, second_moment: Tensor, device: str) -> None:
+        self._count = count
+        self._total = total.clone()
+        self._second_moment = second_moment.clone()
+        self._product = torch.zeros(second_moment.shape, dtype=torch.float64, device=device)
+        self._in_product = 0
+        self._waiting: list[Tensor] = []
+        self._rows_waiting = 0
+
+    def add(self, grid: Tensor) -> None:
+        """Add rows of whole numbers, (n, d), at most `rows_at_once`; few wait for more."""
+        self._count += len(grid)
+        self._waiting.append(grid)
+        self._rows_waiting += len(grid)
+        if self._rows_waiting >= rows_at_once(grid.shape[1]):
+            self._multiply()
+
+    def finish(self) -> tuple[int, Tensor, Tensor]:
+        """Count, sum and second moment of everything added and gone on from."""
+        self._multiply()
+        self._carry_over()
+        return self._count, self._total, mirror_(self._second_moment)
+
+    def _multiply(self) -> None:
+        if not self._waiting:
+            return
+        rows = torch.cat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        self._waiting, self._rows_waiting = [], 0
+        for part in torch.split(rows, EXACT_ROWS):
+            if self._in_product + len(part) > EXACT_ROWS:
+                self._carry_over()
+            self._total += part.sum(dim=0).to("cpu", torch.int64)
+            lower_product_(self._product, part.mT, part.mT, beta=1.0)
+            self._in_product += len(part)
+
+    def _carry_over(self) -> None:
+        """Move the exact product into the integers."""
+        self._second_moment += self._product.to(torch.int64).cpu()
+        self._product.zero_()
+        self._in_product = 0

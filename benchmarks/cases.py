@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Work
-from redunet.layer import Layer, Workspace
+from redunet.construction import Pass, SecondMoments
+from redunet.layer import Layer
 from redunet.moments import ClassMoments
 from redunet.rate import Coding
 
@@ -28,14 +29,8 @@ def second_moments(k: int, d: int, m: int = 60_000) -> tuple[Tensor, Coding]:
 
 def one_layer(Sigma: Tensor, coding: Coding) -> Work:
     """Build a layer and move the moments by it, in the memory of the one before."""
-    moving = Sigma.clone()
-    workspace = Workspace.like(moving, operators=True)
-
-    def work() -> None:
-        layer = Layer.from_moments(moving, coding, STEP, workspace)
-        layer.move_moments_(moving, coding.counts, workspace)
-
-    return work
+    going = Pass(SecondMoments(tuple(range(len(Sigma))), Sigma), coding, reuse=True)
+    return lambda: going.move(going.layer(STEP))
 
 
 def one_transform(Sigma: Tensor, coding: Coding, n: int, rows: int = 512) -> Work:

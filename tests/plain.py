@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.network import Schedule
+from redunet.construction import Schedule
 from redunet.rate import Coding
 
 

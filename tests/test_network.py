@@ -10,16 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from redunet.construction import MAX_RELATIVE_STEP, LayerStream, Schedule
 from redunet.errors import DataError, NumericalError
 from redunet.grid import unit_rows
 from redunet.layer import Layer
 from redunet.linalg import spd_inverse
 from redunet.moments import ClassMoments
 from redunet.network import (
-    MAX_RELATIVE_STEP,
-    LayerStream,
     ReduNet,
-    Schedule,
     build_network,
     extend_network,
     moments_after,

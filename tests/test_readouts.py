@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from redunet.construction import Schedule
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
-from redunet.network import Schedule, build_network
+from redunet.network import build_network
 from redunet.readouts import NearestSubspace
 from tests import reference
 from tests.conftest import classes_on_subspaces

@@ -13,6 +13,7 @@ from redunet._version import __version__
 if TYPE_CHECKING:
     from redunet.built import StreamingWarning
     from redunet.classifier import ReduNetClassifier
+    from redunet.construction import Schedule
     from redunet.errors import (
         DataError,
         FileAccessError,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from redunet.estimator import LearntFeaturesWarning, NotFittedError
     from redunet.layer import Layer
     from redunet.moments import ClassMoments
-    from redunet.network import ReduNet, Schedule, build_network, extend_network
+    from redunet.network import ReduNet, build_network, extend_network
     from redunet.rate import rate_reduction
     from redunet.readouts import NearestSubspace
 
@@ -41,7 +42,7 @@ _HOMES = {
     "ReduNet": "network",
     "ReduNetClassifier": "classifier",
     "ReduNetError": "errors",
-    "Schedule": "network",
+    "Schedule": "construction",
     "SettingsError": "errors",
     "StreamingWarning": "built",
     "build_network": "network",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
+from redunet.construction import LayerStream
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
 from redunet.readouts import NearestSubspace
@@ -30,35 +32,38 @@ class Built:
 
     def network(self, settings: Settings, device: str, memory: int) -> ReduNet:
         """The network; its layers are kept where they fit the memory, in bytes."""
-        k, d = len(self._moments), self._moments.n_features
-        size = settings.n_layers * (k + 1) * d * d * settings.torch_dtype.itemsize
-        keep = size <= memory
-        key = (settings.eps, settings.schedule, settings.dtype, device, keep)
+        key = (settings.eps, settings.schedule, settings.dtype, device, memory)
         if self._network is None or self._network[0] != key:
-            network = build_network(
-                self._moments,
-                settings.eps,
-                settings.schedule,
-                dtype=settings.torch_dtype,
-                device=device,
-                keep=keep,
-            )
-            self._network = (key, network)
-            if not keep:
-                warnings.warn(
-                    f"{settings.n_layers} layers take {size / 1e9:.3g} GB, more than memory="
-                    f"{memory / 1e9:.3g} GB allows, so each predict builds them anew, "
-                    f"about {settings.n_layers * (4 * k + 1) * d**3:.0e} operations: "
-                    f"raise memory to keep them, or predict many samples in one call",
-                    StreamingWarning,
-                    stacklevel=2,
-                )
+            self._network = (key, self._build(settings, device, memory))
         return self._network[1]
+
+    def _build(self, settings: Settings, device: str, memory: int) -> ReduNet:
+        network = build_network(
+            self._moments,
+            settings.eps,
+            settings.schedule,
+            dtype=settings.torch_dtype,
+            device=device,
+            keep=False,
+        )
+        layers = cast(LayerStream, network.layers)
+        if layers.n_bytes <= memory:
+            return replace(network, layers=layers.keeping())
+        k, d = len(self._moments), self._moments.n_features
+        warnings.warn(
+            f"{settings.n_layers} layers take {layers.n_bytes / 1e9:.3g} GB, more than memory="
+            f"{memory / 1e9:.3g} GB allows, so each predict builds them anew, "
+            f"at most {settings.n_layers * (4 * k + 1) * d**3:.0e} operations: "
+            f"raise memory to keep them, or predict many samples in one call",
+            StreamingWarning,
+            stacklevel=3,
+        )
+        return network
 
     def readout(self, network: ReduNet, n_components: int) -> NearestSubspace:
         """The read-out of the network's last moments."""
         key = (id(network), n_components)
         if self._readout is None or self._readout[0] != key:
-            readout = NearestSubspace.from_moments(network.last_moments(), n_components)
+            readout = NearestSubspace.from_network(network, n_components)
             self._readout = (key, readout)
         return self._readout[1]

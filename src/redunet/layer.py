@@ -73,35 +73,16 @@ class Layer:
     rate: Rate
 
     @classmethod
-    def from_moments(
-        cls, Sigma: Tensor, coding: Coding, step: float, workspace: Workspace | None = None
-    ) -> Layer:
-        """The layer that raises the rate reduction of Sigma, (k, d, d).
-
-        Where a workspace is given that holds operators, the layer is made in
-        them, and lasts until they are used again.
-        """
-        workspace = workspace or Workspace.like(Sigma)
-        E, C, rate = operators(Sigma, coding, workspace.operators, workspace.first)
+    def from_moments(cls, Sigma: Tensor, coding: Coding, step: float) -> Layer:
+        """The layer that raises the rate reduction of Sigma, (k, d, d)."""
+        E, C, rate = operators(Sigma, coding)
         return cls(E, C, C.new_tensor(coding.gamma), step, rate)
 
     def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
         """Second moments after the layer, (k, d, d), from those before it."""
-        return self.move_moments_(Sigma.clone(), counts, Workspace.like(Sigma))
-
-    def move_moments_(self, Sigma: Tensor, counts: Sequence[int], workspace: Workspace) -> Tensor:
-        """Move second moments, (k, d, d), where they stand, and return them."""
-        m = sum(counts)
-        expand = add_identity(torch.mul(self.E, self.step, out=workspace.expand))
-        for part in stacks(Sigma):
-            classes = range(part.start, part.stop)
-            L, scratch = workspace.first[: len(classes)], workspace.second[: len(classes)]
-            for L_j, j in zip(L, classes, strict=True):
-                torch.sub(expand, self.C[j], alpha=self.step * counts[j] / m, out=L_j)
-            T = congruence_(L, Sigma[part], scratch)
-            for T_j, j in zip(T, classes, strict=True):
-                T_j.mul_(counts[j] / T_j.diagonal().sum())
-        return Sigma
+        gamma = [n / sum(counts) for n in counts]
+        workspace = Workspace.like(Sigma)
+        return move_moments_(Sigma.clone(), self.E, self.C, self.step, gamma, counts, workspace)
 
     def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
         """Features after the layer, on the unit sphere, from those before it.
@@ -166,3 +147,25 @@ class Layer:
     def _memberships(self, compressed: Tensor, sharpness: float) -> Tensor:
         k = compressed.shape[1]
         return torch.softmax(-sharpness * k * torch.linalg.vector_norm(compressed, dim=2), dim=1)
+
+
+def move_moments_(
+    Sigma: Tensor,
+    E: Tensor,
+    C: Tensor,
+    step: float,
+    gamma: Sequence[float],
+    counts: Sequence[int],
+    workspace: Workspace,
+) -> Tensor:
+    """Move second moments of classes, (g, d, d), where they stand, and return them."""
+    expand = add_identity(torch.mul(E, step, out=workspace.expand))
+    for part in stacks(Sigma):
+        classes = range(part.start, part.stop)
+        L, scratch = workspace.first[: len(classes)], workspace.second[: len(classes)]
+        for L_j, j in zip(L, classes, strict=True):
+            torch.sub(expand, C[j], alpha=step * gamma[j], out=L_j)
+        T = congruence_(L, Sigma[part], scratch)
+        for T_j, j in zip(T, classes, strict=True):
+            T_j.mul_(counts[j] / T_j.diagonal().sum())
+    return Sigma

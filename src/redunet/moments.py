@@ -310,12 +310,17 @@ class ClassMoments:
         """
         d = self.n_features
         out = torch.empty(len(self), d, d, dtype=dtype, device=device)
-        for index, (label, moment) in enumerate(self._table.items()):
+        for out_j, Sigma_j in zip(out, self.each_Sigma(), strict=True):
+            out_j.copy_(Sigma_j)
+        return out
+
+    def each_Sigma(self) -> Iterator[Tensor]:
+        """The same one class at a time: Tensors of shape (d, d), float64."""
+        for label, moment in self._table.items():
             try:
-                out[index] = moment.Sigma()
+                yield moment.Sigma()
             except DataError as error:
                 raise DataError(f"class {label!r}: {error}") from None
-        return out
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything but the labels, with second moments as packed lower triangles.

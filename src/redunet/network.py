@@ -7,115 +7,19 @@ in which batches or in how many tasks they came.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from redunet.construction import AnyLayer, LayerStream, Schedule, SecondMoments
 from redunet.errors import DataError
 from redunet.grid import unit_rows
-from redunet.layer import Layer, Workspace
 from redunet.moments import ClassMoments, Label
 from redunet.rate import Coding, Sigma_of
-
-MAX_RELATIVE_STEP = 2.0
-"""Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How many layers, and the step of each.
-
-    Parameters
-    ----------
-    n_layers : int
-    step : float
-        η of the first layer, or τ = ηα where kind is "relative".
-    decay : float
-        Each layer's step is the one before times this.
-    kind : {"absolute", "relative"}
-    """
-
-    n_layers: int
-    step: float
-    decay: float
-    kind: Literal["absolute", "relative"] = "absolute"
-
-    def at(self, index: int, alpha: float) -> float:
-        """η of one layer, at most ``MAX_RELATIVE_STEP / alpha``."""
-        step = self.step * self.decay**index
-        relative = step if self.kind == "relative" else step * alpha
-        if relative > MAX_RELATIVE_STEP:
-            return MAX_RELATIVE_STEP / alpha
-        return step / alpha if self.kind == "relative" else step
-
-
-class LayerStream:
-    """Layers made one after another from moments, kept or made anew by each pass.
-
-    Iterating gives the same layers, to the last bit, whether they are kept or
-    not; without keeping, only one is in memory at a time.
-
-    Parameters
-    ----------
-    Sigma : Tensor of shape (k, d, d)
-        Second moments before the first layer.
-    coding : Coding
-    schedule : Schedule
-    keep : bool
-    """
-
-    def __init__(self, Sigma: Tensor, coding: Coding, schedule: Schedule, keep: bool) -> None:
-        self.first_moments = Sigma
-        self._coding = coding
-        self._schedule = schedule
-        self._keep = keep
-        self._kept: tuple[Layer, ...] | None = None
-        self._last: Tensor | None = None
-
-    def __len__(self) -> int:
-        return self._schedule.n_layers
-
-    def __iter__(self) -> Iterator[Layer]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        yield from self._pass(Workspace.like(self.first_moments))
-
-    def passing(self) -> Iterator[Layer]:
-        """The same layers, each only until the next is asked for.
-
-        Layers that are not kept are then all made in the same memory, which is
-        faster; whoever holds on to a layer should iterate over the stream.
-        """
-        if self._kept is not None:
-            yield from self._kept
-            return
-        yield from self._pass(Workspace.like(self.first_moments, operators=not self._keep))
-
-    def _pass(self, workspace: Workspace) -> Iterator[Layer]:
-        Sigma = self.first_moments.clone()
-        layers: list[Layer] = []
-        for index in range(len(self)):
-            step = self._schedule.at(index, self._coding.alpha)
-            layer = Layer.from_moments(Sigma, self._coding, step, workspace)
-            if self._keep:
-                layers.append(layer)
-            yield layer
-            layer.move_moments_(Sigma, self._coding.counts, workspace)
-        self._last = Sigma
-        if self._keep:
-            self._kept = tuple(layers)
-
-    @property
-    def last_moments(self) -> Tensor:
-        """Second moments after the last layer, (k, d, d); makes a pass if none was finished."""
-        if self._last is None:
-            deque(self.passing(), maxlen=0)
-        return cast(Tensor, self._last)
+from redunet.span import Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,17 +41,17 @@ class ReduNet:
     counts: tuple[int, ...]
     eps: float
     schedule: Schedule
-    layers: LayerStream | tuple[Layer, ...]
+    layers: LayerStream | tuple[AnyLayer, ...]
 
     def moments(self) -> Iterator[Tensor]:
         """Second moments before the first layer, then after each: Tensors of shape (k, d, d)."""
         if isinstance(self.layers, LayerStream):
-            Sigma = self.layers.first_moments
-        else:
-            C = first_layer(self).C
-            Sigma = Sigma_of(C, Coding(self.counts, C.shape[-1], self.eps))
+            yield from self.layers.moments()
+            return
+        C = first_layer(self).C
+        Sigma = Sigma_of(C, Coding(self.counts, C.shape[-1], self.eps))
         yield Sigma
-        for layer in self._passing():
+        for layer in self.layers:
             Sigma = layer.move_moments(Sigma, self.counts)
             yield Sigma
 
@@ -173,10 +77,14 @@ class ReduNet:
         -------
         Tensor of shape (n, d)
         """
-        Z = Z.clone()
-        for _ in self._move(Z, sharpness, batch_bytes):
+        span = self._span()
+        if span is None:
+            inside, outside = Z.clone(), Z
+        else:
+            inside, outside = span.rows(Z)
+        for _ in self._move(inside, sharpness, batch_bytes):
             pass
-        return Z
+        return inside if span is None else span.put_back(inside, outside)
 
     def memberships(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
         """Estimated memberships of new samples at each layer.
@@ -190,23 +98,29 @@ class ReduNet:
         -------
         Tensor of shape (layers, n, k)
         """
-        out = list(self._move(Z.clone(), sharpness, batch_bytes))
+        span = self._span()
+        inside = Z.clone() if span is None else span.rows(Z)[0]
+        out = list(self._move(inside, sharpness, batch_bytes))
         return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
     def _move(self, Z: Tensor, sharpness: float, batch_bytes: int) -> Iterator[Tensor]:
         """Move samples, (n, d), where they stand, layer by layer; the memberships at each."""
-        row_bytes = (len(self.labels) + 3) * Z.shape[1] * Z.element_size()
-        rows = max(1, min(len(Z), batch_bytes // row_bytes))
         space: Tensor | None = None
         for layer in self._passing():
-            space = layer.sample_space(rows) if space is None else space
+            if space is None:
+                row_bytes = layer.sample_space(1).nbytes
+                rows = max(1, min(len(Z), batch_bytes // row_bytes))
+                space = layer.sample_space(rows)
             yield torch.cat(
                 [layer.move_samples_(part, sharpness, space) for part in torch.split(Z, rows)]
             )
 
-    def _passing(self) -> Iterable[Layer]:
+    def _passing(self) -> Iterable[AnyLayer]:
         """The layers, each to be used before the next is asked for."""
         return self.layers.passing() if isinstance(self.layers, LayerStream) else self.layers
+
+    def _span(self) -> Span | None:
+        return self.layers.span if isinstance(self.layers, LayerStream) else None
 
 
 def build_network(
@@ -245,9 +159,16 @@ def build_network(
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
-    return _network(
-        moments.labels, moments.counts, moments.Sigma(dtype, device), eps, schedule, keep
+    span = Span.of(moments)
+    first = SecondMoments.of(moments, span, dtype, device)
+    layers = LayerStream(
+        first,
+        Coding(moments.counts, moments.n_features, eps),
+        schedule,
+        keep,
+        None if span is None else span.to(dtype, device),
     )
+    return ReduNet(moments.labels, moments.counts, eps, schedule, layers)
 
 
 def extend_network(
@@ -293,24 +214,21 @@ def extend_network(
     counts = network.counts + task.counts
     Sigma = torch.cat([Sigma_of(C, coding), task.Sigma(C.dtype, str(C.device))])
     order = sorted(range(len(labels)), key=labels.__getitem__)
-    return _network(
-        tuple(labels[j] for j in order),
-        tuple(counts[j] for j in order),
-        Sigma[order],
-        network.eps,
-        network.schedule,
-        keep,
-    )
+    counts = tuple(counts[j] for j in order)
+    first = SecondMoments(tuple(range(len(order))), Sigma[order])
+    coding = Coding(counts, C.shape[-1], network.eps)
+    layers = LayerStream(first, coding, network.schedule, keep)
+    return ReduNet(tuple(labels[j] for j in order), counts, network.eps, network.schedule, layers)
 
 
-def first_layer(network: ReduNet) -> Layer:
+def first_layer(network: ReduNet) -> AnyLayer:
     """The first layer; an error where there is none."""
     for layer in network.layers:
         return layer
     raise DataError("expected a network of at least one layer, got none: set n_layers above zero")
 
 
-def moments_after(layer: Layer, counts: Sequence[int], eps: float) -> Tensor:
+def moments_after(layer: AnyLayer, counts: Sequence[int], eps: float) -> Tensor:
     """Second moments after a layer, from nothing but the layer: Tensor of shape (k, d, d).
 
     Those *before* it are read off its compression operators and moved once by
@@ -318,15 +236,3 @@ def moments_after(layer: Layer, counts: Sequence[int], eps: float) -> Tensor:
     """
     coding = Coding(tuple(counts), layer.C.shape[-1], eps)
     return layer.move_moments(Sigma_of(layer.C, coding), counts)
-
-
-def _network(
-    labels: tuple[Label, ...],
-    counts: tuple[int, ...],
-    Sigma: Tensor,
-    eps: float,
-    schedule: Schedule,
-    keep: bool,
-) -> ReduNet:
-    layers = LayerStream(Sigma, Coding(counts, Sigma.shape[-1], eps), schedule, keep)
-    return ReduNet(labels, counts, eps, schedule, layers)

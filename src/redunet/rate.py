@@ -28,7 +28,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.linalg import add_identity, at_once, spd_inverse, spd_inverse_, stacks
+from redunet.linalg import (
+    add_identity,
+    at_once,
+    lower_product_,
+    spd_inverse,
+    spd_inverse_,
+    stacks,
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,32 @@ def operators(
     k, d, _ = Sigma.shape
     out = Sigma.new_empty(k + 1, d, d) if out is None else out
     scratch = Sigma.new_empty(at_once(out), d, d) if scratch is None else scratch
-    alphas = (coding.alpha, *coding.alphas)
+    R, *rates = operators_(Sigma, (), (coding.alpha, *coding.alphas), out, scratch)
+    R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
+    return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
+
+
+def operators_(
+    Sigma: Tensor, rows: Sequence[Tensor], alphas: Sequence[float], out: Tensor, scratch: Tensor
+) -> list[float]:
+    """E and some C_j into ``out``.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (g, d, d)
+        Second moments of some classes.
+    rows : sequence of Tensors of shape (r, d)
+        Those of all other classes, summed, are the sum over these of rowsᵀ rows.
+    alphas : sequence of 1 + g float
+        α, then α_j of the classes in Sigma.
+    out, scratch
+        As for `operators`.
+
+    Returns
+    -------
+    list of 1 + g float
+        log det(I + αΣ), then log det(I + α_j Σ_j).
+    """
     log_dets: list[float] = []
     for part in stacks(out):
         A = scratch[: part.stop - part.start]
@@ -119,11 +151,12 @@ def operators(
                 A_j.copy_(Sigma[j - 1])
             else:
                 sum_over_classes(Sigma, A_j)
+                for B in rows:
+                    lower_product_(A_j, B.mT, B.mT, beta=1.0)
             add_identity(A_j, 1 / alphas[j])
         log_dets += spd_inverse_(A, out[part]).tolist()
-    R, *rates = (x + d * math.log(alpha) for x, alpha in zip(log_dets, alphas, strict=True))
-    R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
-    return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
+    d = Sigma.shape[-1]
+    return [x + d * math.log(alpha) for x, alpha in zip(log_dets, alphas, strict=True)]
 
 
 def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
@@ -155,6 +188,8 @@ def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
 
 def sum_over_classes(Sigma: Tensor, out: Tensor) -> Tensor:
     """Σ = Σ_1 + … + Σ_k, added in the order of the classes, into ``out``, (d, d)."""
+    if not len(Sigma):
+        return out.zero_()
     out.copy_(Sigma[0])
     for Sigma_j in Sigma[1:]:
         out += Sigma_j

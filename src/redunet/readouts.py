@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.layer import Layer
-from redunet.linalg import top_eigenvectors
-from redunet.network import moments_after
+from redunet.construction import AnyLayer, LayerStream, SecondMoments
+from redunet.network import ReduNet, moments_after
+from redunet.span import Span
 
 GRID_NOISE = 2.0**-38
 """Share of a class's largest eigenvalue, per feature, that rounding to the grid can account for."""
@@ -44,23 +44,36 @@ class NearestSubspace:
         n_components : int
             Dimension of each subspace; a class of lower numerical rank uses that.
         """
-        k, d, _ = Sigma.shape
-        U = Sigma.new_zeros(k, d, n_components)
+        every = SecondMoments(tuple(range(len(Sigma))), Sigma)
+        return cls._from(every, n_components, None)
+
+    @classmethod
+    def from_network(cls, network: ReduNet, n_components: int) -> NearestSubspace:
+        """The same of a network's last moments, without making matrices of those in factors."""
+        if isinstance(network.layers, LayerStream):
+            return cls._from(network.layers.last, n_components, network.layers.span)
+        return cls.from_moments(network.last_moments(), n_components)
+
+    @classmethod
+    def _from(cls, last: SecondMoments, n_components: int, span: Span | None) -> NearestSubspace:
+        like = last.Sigma
+        d = like.shape[-1] if span is None else span.d
+        U = like.new_zeros(last.n_classes, d, n_components)
         outside = total = 0.0
         # Eigenvectors of eigenvalues this small are made of rounding, of the grid or the dtype.
-        share = d * max(GRID_NOISE, torch.finfo(Sigma.dtype).eps)
-        for j, Sigma_j in enumerate(Sigma):
-            values, vectors = top_eigenvectors(Sigma_j, n_components)
+        share = d * max(GRID_NOISE, torch.finfo(like.dtype).eps)
+        for j, values, vectors, trace in last.principal(n_components):
             rank = int((values > share * values[0]).sum())
-            U[j, :, :rank] = vectors[:, :rank]
-            trace = float(Sigma_j.diagonal().sum(dtype=torch.float64))
+            U[j, :, :rank] = (
+                vectors[:, :rank] if span is None else span.directions(vectors)[:, :rank]
+            )
             outside += max(0.0, trace - float(values[:rank].sum()))
             total += trace
-        return cls(U, max(outside / total, torch.finfo(Sigma.dtype).eps))
+        return cls(U, max(outside / total, torch.finfo(like.dtype).eps))
 
     @classmethod
     def from_layer(
-        cls, layer: Layer, counts: Sequence[int], eps: float, n_components: int
+        cls, layer: AnyLayer, counts: Sequence[int], eps: float, n_components: int
     ) -> NearestSubspace:
         """The same from the last layer alone, as the paper has it: no moments, no data."""
         return cls.from_moments(moments_after(layer, counts, eps), n_components)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import torch
 
+from redunet.construction import Schedule
 from redunet.errors import SettingsError
-from redunet.network import Schedule
 
 DEFAULT_COMPONENTS = 28
 

@@ -1,0 +1,377 @@
+"""How layers follow from moments: the schedule of steps, and a pass over the layers.
+
+A class whose second moment has a rank well below d travels as a factor, and
+directions that no sample has are left out; both are exact, and chosen here
+from the moments alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from redunet.compact import CompactLayer, Stack, stacked
+from redunet.layer import Layer, Workspace, move_moments_
+from redunet.linalg import gram_eigenvectors, low_rank_factor, top_eigenvectors
+from redunet.moments import ClassMoments
+from redunet.rate import Coding, Rate, operators_
+from redunet.span import Span
+
+MAX_RELATIVE_STEP = 2.0
+"""Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many layers, and the step of each.
+
+    Parameters
+    ----------
+    n_layers : int
+    step : float
+        η of the first layer, or τ = ηα where kind is "relative".
+    decay : float
+        Each layer's step is the one before times this.
+    kind : {"absolute", "relative"}
+    tol : float, default=None
+        The construction ends early with the layer that raises ΔR by less than
+        this; None never does.
+    """
+
+    n_layers: int
+    step: float
+    decay: float
+    kind: Literal["absolute", "relative"] = "absolute"
+    tol: float | None = None
+
+    def at(self, index: int, alpha: float) -> float:
+        """η of one layer, at most ``MAX_RELATIVE_STEP / alpha``."""
+        step = self.step * self.decay**index
+        relative = step if self.kind == "relative" else step * alpha
+        if relative > MAX_RELATIVE_STEP:
+            return MAX_RELATIVE_STEP / alpha
+        return step / alpha if self.kind == "relative" else step
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedLayer:
+    """A layer that was built within a span, as it acts in all directions.
+
+    Parameters
+    ----------
+    inner : Layer or CompactLayer
+    span : Span
+    """
+
+    inner: Layer | CompactLayer
+    span: Span
+
+    @property
+    def E(self) -> Tensor:
+        """Expansion, (d, d); made when asked for."""
+        return self.span.lift(self.inner.E[None])[0]
+
+    @property
+    def C(self) -> Tensor:
+        """Compression of each class, (k, d, d); made when asked for."""
+        return self.span.lift(self.inner.C)
+
+    @property
+    def gamma(self) -> Tensor:
+        """γ_j, the share of each class: Tensor of shape (k,)."""
+        return self.inner.gamma
+
+    @property
+    def step(self) -> float:
+        """η, the length of the step."""
+        return self.inner.step
+
+    @property
+    def rate(self) -> Rate:
+        """The objective before the step."""
+        return self.inner.rate
+
+    def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
+        """Second moments after the layer, (k, d, d), from those before it."""
+        return self._plain().move_moments(Sigma, counts)
+
+    def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
+        """As `Layer.move_samples`."""
+        inside, outside = self.span.rows(Z)
+        return self.span.put_back(self.inner.move_samples(inside, sharpness), outside)
+
+    def memberships(self, Z: Tensor, sharpness: float) -> Tensor:
+        """As `Layer.memberships`."""
+        return self.inner.memberships(self.span.rows(Z)[0], sharpness)
+
+    def sample_space(self, n: int) -> Tensor:
+        """As `Layer.sample_space`."""
+        return self.inner.sample_space(n)
+
+    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+        """As `Layer.move_samples_`."""
+        inside, outside = self.span.rows(Z)
+        memberships = self.inner.move_samples_(inside, sharpness, space)
+        Z.copy_(self.span.put_back(inside, outside))
+        return memberships
+
+    def _plain(self) -> Layer:
+        return Layer(self.E, self.C, self.gamma, self.step, self.rate)
+
+
+AnyLayer: TypeAlias = Layer | CompactLayer | LiftedLayer
+
+FACTORED_UP_TO = 0.25
+"""A class of a rank up to this share of d is built and applied faster as a factor."""
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """Second moments of all classes, some as matrices, some as factors.
+
+    Parameters
+    ----------
+    dense : tuple of g int
+        The classes that have a matrix, by their places in the order of the labels.
+    Sigma : Tensor of shape (g, d, d)
+    stacks : tuple of Stack
+        The other classes.
+    """
+
+    dense: tuple[int, ...]
+    Sigma: Tensor
+    stacks: tuple[Stack, ...] = ()
+
+    @classmethod
+    def of(
+        cls, moments: ClassMoments, span: Span | None, dtype: torch.dtype, device: str
+    ) -> SecondMoments:
+        """Those of class moments, within a span where there is one."""
+        size = moments.n_features if span is None else span.size
+        factors, dense = {}, []
+        for j, Sigma_j in enumerate(moments.each_Sigma()):
+            inside = Sigma_j if span is None else span.second_moment(Sigma_j)
+            F = low_rank_factor(inside, int(FACTORED_UP_TO * size))
+            if F is None:
+                dense.append(j)
+            else:
+                factors[j] = F.to(device, dtype)
+        Sigma = torch.empty(len(dense), size, size, dtype=dtype, device=device)
+        place = dict(zip(dense, Sigma, strict=True))
+        for j, Sigma_j in enumerate(moments.each_Sigma()):
+            if j in place:
+                place[j].copy_(Sigma_j if span is None else span.second_moment(Sigma_j))
+        return cls(tuple(dense), Sigma, stacked(factors))
+
+    @property
+    def n_classes(self) -> int:
+        """k, of both kinds."""
+        return len(self.dense) + sum(len(stack.classes) for stack in self.stacks)
+
+    @property
+    def layer_bytes(self) -> int:
+        """The memory that a layer holds."""
+        d, size = self.Sigma.shape[-1], self.Sigma.element_size()
+        inner = sum(stack.B.numel() + len(stack.rows) * stack.B.shape[1] for stack in self.stacks)
+        return size * ((len(self.dense) + 1) * d * d + inner)
+
+    def full(self) -> Tensor:
+        """Second moments of all classes as matrices: Tensor of shape (k, d, d), a copy."""
+        d = self.Sigma.shape[-1]
+        out = self.Sigma.new_empty(self.n_classes, d, d)
+        out[list(self.dense)] = self.Sigma
+        for stack in self.stacks:
+            out[list(stack.classes)] = stack.B.mT @ stack.B
+        return out
+
+    def principal(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+        """Each class's place, at most n leading eigenvalues and -vectors, and trace."""
+        for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
+            yield j, *top_eigenvectors(Sigma_j, n), _sum(Sigma_j.diagonal())
+        for stack in self.stacks:
+            for j, B_j in zip(stack.classes, stack.B, strict=True):
+                yield j, *gram_eigenvectors(B_j, n), _sum(B_j.square())
+
+
+def _sum(values: Tensor) -> float:
+    return float(values.sum(dtype=torch.float64))
+
+
+class Pass:
+    """Moments on their way through the layers.
+
+    Parameters
+    ----------
+    first : SecondMoments
+        Before the first layer; not changed.
+    coding : Coding
+    reuse : bool
+        Whether each layer is made in the memory of the one before.
+    """
+
+    def __init__(self, first: SecondMoments, coding: Coding, *, reuse: bool) -> None:
+        self.now = SecondMoments(first.dense, first.Sigma.clone(), first.stacks)
+        self._coding = coding
+        self._workspace = Workspace.like(first.Sigma, operators=reuse)
+        # Two places for factors, in turns: a layer refers to those it was made of.
+        self._spare = [[torch.empty_like(stack.B) for stack in first.stacks] for _ in range(2)]
+        self._reuse = reuse
+
+    def layer(self, step: float) -> Layer | CompactLayer:
+        """The layer that raises the rate reduction of the moments as they are."""
+        coding, now = self._coding, self.now
+        g, d, _ = now.Sigma.shape
+        out = self._workspace.operators
+        out = now.Sigma.new_empty(g + 1, d, d) if out is None else out
+        alphas = (coding.alpha, *(coding.alphas[j] for j in now.dense))
+        rows = [stack.rows for stack in now.stacks]
+        R, *dense = operators_(now.Sigma, rows, alphas, out, self._workspace.first)
+        rates = dict(zip(now.dense, dense, strict=True))
+        M = []
+        for stack in now.stacks:
+            inverse, log_dets = stack.inverse(coding)
+            M.append(inverse)
+            rates |= zip(stack.classes, log_dets, strict=True)
+        R_c = sum(gamma * rates[j] for j, gamma in enumerate(coding.gamma))
+        rate = Rate(0.5 * R, 0.5 * R_c)
+        if not now.stacks:
+            return Layer(out[0], out[1:], out.new_tensor(coding.gamma), step, rate)
+        return CompactLayer(out[0], now.dense, out[1:], now.stacks, tuple(M), coding, step, rate)
+
+    def move(self, layer: Layer | CompactLayer) -> None:
+        """Move the moments by the layer that was made of them."""
+        coding, now = self._coding, self.now
+        C = layer.C if isinstance(layer, Layer) else layer.compression
+        move_moments_(
+            now.Sigma,
+            layer.E,
+            C,
+            layer.step,
+            [coding.gamma[j] for j in now.dense],
+            [coding.counts[j] for j in now.dense],
+            self._workspace,
+        )
+        if isinstance(layer, CompactLayer):
+            if not self._reuse:
+                self._spare[0] = [torch.empty_like(stack.B) for stack in now.stacks]
+            moved = tuple(
+                stack.moved(layer.E, M, layer.step, coding, out)
+                for stack, M, out in zip(now.stacks, layer.M, self._spare[0], strict=True)
+            )
+            self._spare.reverse()
+            self.now = SecondMoments(now.dense, now.Sigma, moved)
+
+
+class LayerStream:
+    """Layers made one after another from moments, kept or made anew by each pass.
+
+    Iterating gives the same layers, to the last bit, whether they are kept or
+    not; without keeping, only one is in memory at a time.
+
+    Parameters
+    ----------
+    first : SecondMoments
+        Before the first layer, within the span.
+    coding : Coding
+    schedule : Schedule
+    keep : bool
+    span : Span, default=None
+        What the layers are built within.
+    """
+
+    def __init__(
+        self,
+        first: SecondMoments,
+        coding: Coding,
+        schedule: Schedule,
+        keep: bool,
+        span: Span | None = None,
+    ) -> None:
+        self.span = span
+        self._first = first
+        self._coding = coding
+        self._schedule = schedule
+        self._keep = keep
+        self._kept: tuple[Layer | CompactLayer, ...] | None = None
+        self._last: SecondMoments | None = None
+        self._depth = schedule.n_layers if schedule.tol is None else None
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory that all layers of the schedule would take."""
+        return self._schedule.n_layers * self._first.layer_bytes
+
+    def keeping(self) -> LayerStream:
+        """The same layers, to be kept."""
+        return LayerStream(self._first, self._coding, self._schedule, True, self.span)
+
+    def __len__(self) -> int:
+        if self._depth is None:
+            deque(self.passing(), maxlen=0)
+        return cast(int, self._depth)
+
+    def __iter__(self) -> Iterator[AnyLayer]:
+        for layer in self._layers(reuse=False):
+            yield layer if self.span is None else LiftedLayer(layer, self.span)
+
+    def passing(self) -> Iterator[Layer | CompactLayer]:
+        """The same layers within the span, each only until the next is asked for.
+
+        Layers that are not kept are then all made in the same memory, which is
+        faster; whoever holds on to a layer should iterate over the stream.
+        """
+        return self._layers(reuse=not self._keep)
+
+    def _layers(self, reuse: bool) -> Iterator[Layer | CompactLayer]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        layers = []
+        going = Pass(self._first, self._coding, reuse=reuse)
+        for layer in self._steps(going):
+            if self._keep:
+                layers.append(layer)
+            yield layer
+        self._last = going.now
+        if self._keep:
+            self._kept = tuple(layers)
+
+    def _steps(self, going: Pass) -> Iterator[Layer | CompactLayer]:
+        """Each layer in turn; the moments move when the next is asked for."""
+        tol, before, depth = self._schedule.tol, 0.0, 0
+        for index in range(self._schedule.n_layers):
+            layer = going.layer(self._schedule.at(index, self._coding.alpha))
+            if tol is not None and index and layer.rate.delta_R - before < tol:
+                break
+            before, depth = layer.rate.delta_R, index + 1
+            yield layer
+            going.move(layer)
+        self._depth = depth
+
+    def moments(self) -> Iterator[Tensor]:
+        """Second moments before the first layer, then after each: Tensors of shape (k, d, d)."""
+        going = Pass(self._first, self._coding, reuse=True)
+        for _ in self._steps(going):
+            yield self._lifted(going.now)
+        yield self._lifted(going.now)
+
+    @property
+    def last(self) -> SecondMoments:
+        """Moments after the last layer, within the span; makes a pass if none was finished."""
+        if self._last is None:
+            deque(self.passing(), maxlen=0)
+        return cast(SecondMoments, self._last)
+
+    @property
+    def last_moments(self) -> Tensor:
+        """Second moments after the last layer: Tensor of shape (k, d, d)."""
+        return self._lifted(self.last)
+
+    def _lifted(self, moments: SecondMoments) -> Tensor:
+        full = moments.full()
+        return full if self.span is None else self.span.lift(full)

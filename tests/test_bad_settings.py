@@ -47,6 +47,7 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "normalize": ["l2", "class", None, 1],
     "input_range": [(0, 1), 3, ARRAY],
     "features": ["flatten", 3, Flatten, GaussianLift, [], ARRAY],
+    "tol": [0, -1e-3, math.nan, math.inf, "1", True, ARRAY],
     "dtype": ["float16", "double", None, torch.float32],
     "device": ["nowhere", "cuda:99", "", "meta", "hpu", 1.5, -1, ARRAY],
     "memory": ["lots", "", "-1GB", "1e9", "2XB", "9" * 400, -1, None, True, math.inf, ARRAY],
@@ -247,6 +248,7 @@ MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         for name, value in {
             "n_layers": 3, "eps": 0.4, "step": 0.4, "step_decay": 0.9, "step_kind": "relative",
             "sharpness": 2, "n_components": None, "dtype": "float32", "features": Flatten((D,)),
+            "tol": 1e-3,
         }.items()
     },
     "pixels": (partial(made, features=Standardize.learn(X, per="pixel")), ValueError, "features"),

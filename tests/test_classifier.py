@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,7 @@ def test_settings_take_effect_at_the_next_use(digits: Any) -> None:
         {"sharpness": 5.0},
         {"n_components": 7},
         {"dtype": "float32"},
+        {"tol": 1e3},
     ):
         before = model.get_params()
         changed = model.set_params(**change).predict_proba(X[:20])
@@ -133,6 +135,22 @@ def test_settings_take_effect_at_the_next_use(digits: Any) -> None:
         assert not np.array_equal(changed, first)
         model.set_params(**before)
     assert np.array_equal(model.predict_proba(X[:20]), first)
+
+
+def test_a_tolerance_is_saved_and_none_leaves_the_file_as_it_was(
+    digits: Any, tmp_path: Path
+) -> None:
+    X, y = digits
+    plain = ReduNetClassifier(n_layers=9, n_components=3).fit(X, y)
+    short = ReduNetClassifier(n_layers=9, n_components=3, tol=1e3).fit(X, y)
+    plain.save(tmp_path / "plain")
+    short.save(tmp_path / "short")
+    assert b'"tol"' not in (tmp_path / "plain").read_bytes().replace(b"\\", b"")
+    loaded = ReduNetClassifier.load(tmp_path / "short")
+    assert loaded.tol == 1e3
+    assert len(loaded.network_.layers) == len(short.network_.layers) == 1
+    assert np.array_equal(loaded.predict_proba(X[:9]), short.predict_proba(X[:9]))
+    assert ReduNetClassifier.load(tmp_path / "plain").tol is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,8 @@ def test_the_moments_after_each_layer_are_open_to_inspection(large: Any) -> None
     assert torch.equal(trail[0], moments_of(X, y).Sigma())
     assert torch.equal(trail[-1], network.last_moments())
     rates = [rate_reduction(Sigma, network.counts, 0.5) for Sigma in trail[:-1]]
-    assert rates == [layer.rate for layer in network.layers]
+    assert rates == [layer.rate for layer in network.layers] == list(network.rates())
+    assert list(stripped(network).rates()) == rates
     for mine, theirs in zip(stripped(network).moments(), trail, strict=True):
         assert error(mine, theirs) < 1e-9
     by_samples = reference.train(reference.gridded(X), y, 7, 0.5, 0.5, 0.933)
@@ -295,6 +297,30 @@ def test_steps_follow_the_schedule_up_to_the_cap() -> None:
     assert relative.at(2, 0.05) == pytest.approx(0.5 * 0.81 / 0.05, rel=1e-15)
     assert PAPER.at(0, 100.0) * 100.0 == MAX_RELATIVE_STEP
     assert Schedule(5, 3.0, 1.0, "relative").at(0, 0.05) * 0.05 == MAX_RELATIVE_STEP
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_depth_ends_where_the_objective_gains_too_little(small: Any, keep: bool) -> None:
+    moments = moments_of(*small)
+    deep = Schedule(60, 0.5, 0.8, "relative")
+    whole = build_network(moments, 0.5, deep)
+    gains = np.diff([layer.rate.delta_R for layer in whole.layers])
+    tol = 1e-3
+    depth = int(np.flatnonzero(gains < tol)[0]) + 1
+    assert 2 < depth < 30
+    short = build_network(moments, 0.5, replace(deep, tol=tol), keep=keep)
+    Z = unit_rows(torch.from_numpy(small[0]))
+    cut = build_network(moments, 0.5, replace(deep, n_layers=depth))
+    assert len(short.layers) == depth
+    assert torch.equal(short.transform(Z, 1.0), cut.transform(Z, 1.0))
+    assert torch.equal(short.last_moments(), cut.last_moments())
+    assert short.memberships(Z, 1.0).shape == (depth, len(Z), 5)
+    assert len(list(short.moments())) == depth + 1
+    for a, b in zip(short.layers, cut.layers, strict=True):
+        assert torch.equal(a.C, b.C)
+        assert a.rate == b.rate
+    assert len(build_network(moments, 0.5, replace(deep, tol=1e-300)).layers) == 60
+    assert len(build_network(moments, 0.5, replace(deep, tol=1e300)).layers) == 1
 
 
 def test_few_samples_with_a_large_alpha_stay_stable() -> None:

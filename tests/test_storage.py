@@ -310,6 +310,7 @@ WRONG_CONTENT: list[tuple[str, Any]] = [
     ("feature_names", [1, 2]), ("feature_names", "ab"), ("settings", []), ("settings", None),
     ("settings.eps", -1.0), ("settings.eps", "1"), ("settings.unknown", 1), ("unknown", 1),
     ("settings.n_layers", 2.5), ("settings.dtype", "float16"), ("embedding", None),
+    ("settings.tol", None), ("settings.tol", -1.0),
     ("embedding.normalize", "none"), ("embedding.input_range", [0, 1]),
     ("embedding.features", {"kind": "unknown", "values": {}}), ("embedding.features", []),
     ("embedding.features", flatten()), ("embedding.features", flatten(input_shape=[5])),

@@ -73,6 +73,9 @@ class ReduNetClassifier(
         "auto" takes CUDA where there is some. Never saved with a model.
     memory : str or int, default="2GB"
         Layers that fit are kept; others are built anew by each `predict`.
+    tol : float, default=None
+        The network ends before ``n_layers`` with the layer that raises ΔR by
+        less than this; None keeps the depth.
 
     Attributes
     ----------
@@ -120,6 +123,7 @@ class ReduNetClassifier(
         dtype: str = "float64",
         device: str = "auto",
         memory: str | int = "2GB",
+        tol: float | None = None,
     ) -> None:
         self.n_layers = n_layers
         self.eps = eps
@@ -134,6 +138,7 @@ class ReduNetClassifier(
         self.dtype = dtype
         self.device = device
         self.memory = memory
+        self.tol = tol
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""

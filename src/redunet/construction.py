@@ -299,7 +299,7 @@ class LayerStream:
         self._keep = keep
         self._kept: tuple[Layer | CompactLayer, ...] | None = None
         self._last: SecondMoments | None = None
-        self._depth = schedule.n_layers if schedule.tol is None else None
+        self._rates: tuple[Rate, ...] | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -311,9 +311,7 @@ class LayerStream:
         return LayerStream(self._first, self._coding, self._schedule, True, self.span)
 
     def __len__(self) -> int:
-        if self._depth is None:
-            deque(self.passing(), maxlen=0)
-        return cast(int, self._depth)
+        return self._schedule.n_layers if self._schedule.tol is None else len(self.rates)
 
     def __iter__(self) -> Iterator[AnyLayer]:
         for layer in self._layers(reuse=False):
@@ -343,15 +341,23 @@ class LayerStream:
 
     def _steps(self, going: Pass) -> Iterator[Layer | CompactLayer]:
         """Each layer in turn; the moments move when the next is asked for."""
-        tol, before, depth = self._schedule.tol, 0.0, 0
+        tol = self._schedule.tol
+        rates: list[Rate] = []
         for index in range(self._schedule.n_layers):
             layer = going.layer(self._schedule.at(index, self._coding.alpha))
-            if tol is not None and index and layer.rate.delta_R - before < tol:
+            if tol is not None and rates and layer.rate.delta_R - rates[-1].delta_R < tol:
                 break
-            before, depth = layer.rate.delta_R, index + 1
+            rates.append(layer.rate)
             yield layer
             going.move(layer)
-        self._depth = depth
+        self._rates = tuple(rates)
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The objective before each layer; makes a pass if none was finished."""
+        if self._rates is None:
+            deque(self.passing(), maxlen=0)
+        return cast(tuple[Rate, ...], self._rates)
 
     def moments(self) -> Iterator[Tensor]:
         """Second moments before the first layer, then after each: Tensors of shape (k, d, d)."""

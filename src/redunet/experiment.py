@@ -163,8 +163,8 @@ def _record_so_far(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 f"expected {path} to be the record of a run, but it cannot be read ({error}): "
                 f"remove it, or name another folder"
             ) from error
-        if known != settings:
-            changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
+        changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
+        if changed:
             raise SettingsError(
                 f"{path} is the record of a run with another {changed[0]}: "
                 f"name another folder, or remove it to start anew"
@@ -194,7 +194,7 @@ def peak_memory() -> int:
 
 def rates_by_layer(model: ReduNetClassifier) -> dict[str, list[float]]:
     """The objective and its two terms before each layer of a model's network."""
-    rates = [layer.rate for layer in model.network_.layers]
+    rates = model.network_.rates()
     return {
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],
@@ -251,10 +251,14 @@ def equivalence(
     labels_of_other: ArrayLike,
 ) -> Equivalence:
     """Compare two models layer by layer and byte by byte, and the labels they gave."""
-    layers = zip(one.network_.layers, other.network_.layers, strict=True)
+    mine, theirs = one.network_.layers, other.network_.layers
     return Equivalence(
         moments=one.moments_ == other.moments_,
-        network=all(torch.equal(a.E, b.E) and torch.equal(a.C, b.C) for a, b in layers),
+        network=len(mine) == len(theirs)
+        and all(
+            torch.equal(a.E, b.E) and torch.equal(a.C, b.C)
+            for a, b in zip(mine, theirs, strict=True)
+        ),
         file=file_hash(one) == file_hash(other),
         labels_that_differ=int(np.sum(np.asarray(labels_of_one) != np.asarray(labels_of_other))),
     )

@@ -99,12 +99,37 @@ def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
             _multiply_(out[..., start:stop, :stop], W[..., start:stop].mT, W[..., :stop])
         mirror_(out)
     if bool(torch.stack(failed).any()):
-        d, dtype = A.shape[-1], str(A.dtype).removeprefix("torch.")
-        raise NumericalError(
-            f"expected a positive definite matrix, but the Cholesky factorisation of a "
-            f"{d} x {d} matrix in {dtype} failed: raise eps, lower step, or use dtype='float64'"
-        )
+        raise _not_positive(A, "raise eps, lower step, or use dtype='float64'")
     return log_det.reshape(-1)
+
+
+def cholesky(A: Tensor, remedy: str) -> Tensor:
+    """The lower triangular L with L Lᵀ = A.
+
+    Parameters
+    ----------
+    A : Tensor of shape (..., d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    remedy : str
+        What to do where A is not, for the error.
+
+    Returns
+    -------
+    Tensor of shape (..., d, d)
+    """
+    factor: Tensor
+    factor, info = torch.linalg.cholesky_ex(A)
+    if bool(info.any()):
+        raise _not_positive(A, remedy)
+    return factor
+
+
+def _not_positive(A: Tensor, remedy: str) -> NumericalError:
+    return NumericalError(
+        f"expected a positive definite matrix, but the Cholesky factorisation of a "
+        f"{A.shape[-1]} x {A.shape[-1]} matrix in {str(A.dtype).removeprefix('torch.')} "
+        f"failed: {remedy}"
+    )
 
 
 def _cholesky(A: Tensor, failed: list[Tensor]) -> tuple[Tensor, Tensor]:

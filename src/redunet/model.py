@@ -85,8 +85,10 @@ class Model:
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         embedding, tensors = self.embedding.to_state()
+        # Files of models that keep their depth do not speak of it.
+        settings = {k: v for k, v in self.settings.to_dict().items() if (k, v) != ("tol", None)}
         content = {
-            "settings": self.settings.to_dict(),
+            "settings": settings,
             "embedding": embedding,
             "feature_names": self.feature_names,
             "labels": list(self.moments.labels),

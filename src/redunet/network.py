@@ -18,7 +18,7 @@ from redunet.construction import AnyLayer, LayerStream, Schedule, SecondMoments
 from redunet.errors import DataError
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments, Label
-from redunet.rate import Coding, Sigma_of
+from redunet.rate import Coding, Rate, Sigma_of
 from redunet.span import Span
 
 
@@ -60,6 +60,12 @@ class ReduNet:
         if isinstance(self.layers, LayerStream):
             return self.layers.last_moments
         return moments_after(self.layers[-1], self.counts, self.eps)
+
+    def rates(self) -> tuple[Rate, ...]:
+        """The objective before each layer."""
+        if isinstance(self.layers, LayerStream):
+            return self.layers.rates
+        return tuple(layer.rate for layer in self.layers)
 
     def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
         """Features of new samples.

@@ -55,7 +55,7 @@ class Plan:
     n_kernels : int
     seed : int
         Of kernels and subsets.
-    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype
+    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype, tol
         As for `ReduNetClassifier`.
     """
 
@@ -78,6 +78,7 @@ class Plan:
     sharpness: float = 1.0
     n_components: int | None = None
     dtype: str = "float64"
+    tol: float | None = None
 
     @classmethod
     def from_toml(cls, path: Path) -> Plan:

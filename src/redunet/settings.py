@@ -30,10 +30,12 @@ class Settings:
     sharpness: float
     n_components: int | None
     dtype: Literal["float64", "float32"]
+    tol: float | None = None
 
     @classmethod
     def checked(cls, **values: Any) -> Settings:
         """Settings from what a user gave; a SettingsError says what is wrong with them."""
+        values = {"tol": None, **values}
         if values.keys() != cls.__dataclass_fields__.keys():
             known = ", ".join(cls.__dataclass_fields__)
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
@@ -49,6 +51,7 @@ class Settings:
             if n_components is None
             else whole_number("n_components", n_components, least=1),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
+            tol=None if values["tol"] is None else _number("tol", values["tol"], above=0.0),
         )
 
     @classmethod
@@ -63,7 +66,7 @@ class Settings:
     @property
     def schedule(self) -> Schedule:
         """The number of layers and their steps."""
-        return Schedule(self.n_layers, self.step, self.step_decay, self.step_kind)
+        return Schedule(self.n_layers, self.step, self.step_decay, self.step_kind, self.tol)
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from redunet.errors import NumericalError
 
-_INVERTED_WHOLE, _FACTORED_WHOLE = 512, 96
+_INVERTED_WHOLE, _FACTORED_WHOLE = 256, 104
 """Matrices up to these sizes are left to LAPACK; larger ones are halved."""
 
 _MOST_STRIPS, _THINNEST_STRIP = 6, 96
@@ -71,8 +71,7 @@ def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
 def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
     """Inverse of positive definite matrices into ``out``; A is used up.
 
-    The inverse of the Cholesky factor comes first, W = G⁻¹, then WᵀW: as
-    accurate as LAPACK's, and nearly all of it is products.
+    As accurate as LAPACK's, and nearly all of it is products.
 
     Parameters
     ----------
@@ -87,20 +86,11 @@ def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
     """
     if len(A) == 1:  # a plain product is faster than a stack of one
         A, out = A[0], out[0]
-    failed: list[Tensor] = []
-    if A.shape[-1] <= _INVERTED_WHOLE:
-        factor, log_det = _cholesky(A, failed)
-        out.copy_(torch.cholesky_inverse(factor))
-    else:
-        # What the halving puts aside takes a third of out, which is written last.
-        log_det = _invert_factor_(A, out.view(-1), failed)
-        for start, stop in _strips(A.shape[-1]):
-            W = A[..., start:, :]
-            _multiply_(out[..., start:stop, :stop], W[..., start:stop].mT, W[..., :stop])
-        mirror_(out)
+    failed = _invert_(A, out)
     if bool(torch.stack(failed).any()):
         raise _not_positive(A, "raise eps, lower step, or use dtype='float64'")
-    return log_det.reshape(-1)
+    # The reciprocals of the pivots are left on the diagonal.
+    return -2 * _diagonal(A).double().log().sum(-1).reshape(-1)
 
 
 def cholesky(A: Tensor, remedy: str) -> Tensor:
@@ -139,35 +129,84 @@ def _cholesky(A: Tensor, failed: list[Tensor]) -> tuple[Tensor, Tensor]:
     return factor, 2 * factor.diagonal(dim1=-2, dim2=-1).double().log().sum(-1)
 
 
-def _invert_factor_(A: Tensor, scratch: Tensor, failed: list[Tensor]) -> Tensor:
-    """Turn A into the inverse of its lower Cholesky factor, zeros above the diagonal.
+def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
+    """Inverse of A into ``out`` by halves; of A remain the pivots' reciprocals on the diagonal.
 
-    With A = [[A11, ·], [A21, A22]] and W11 found, G21 = A21 W11ᵀ; A22 − G21 G21ᵀ
-    gives W22 in the same way, and W21 = −W22 G21 W11.
+    With A = [[A11, ·], [A21, A22]], W = G⁻¹ of the factor G of A11, G21 = A21 Wᵀ,
+    K = G21 W and P22 = (A22 − G21 G21ᵀ)⁻¹ the inverse is
+    [[Wᵀ W + Kᵀ P22 K, ·], [−P22 K, P22]]. What is returned is zero where nothing
+    failed, to be asked all at once: asking holds up a GPU.
+    """
+    d = A.shape[-1]
+    if d <= _INVERTED_WHOLE:
+        factor, info = torch.linalg.cholesky_ex(A)
+        out.copy_(torch.cholesky_inverse(factor))
+        torch.reciprocal(_diagonal(factor), out=_diagonal(A))
+        return [info]
+    (W, A21, A22), (P11, P21, P22) = _quarters(A), _quarters(out)
+    half = W.shape[-1]
+    failed = _invert_factor_(W, P11)
+    G21, K = P21, A21
+    _times_transposed_(G21, A21, W)
+    lower_product_(A22, G21, G21, alpha=-1.0, beta=1.0)
+    _times_(K, G21, W)
+    failed += _invert_(A22, P22)
+    _multiply_(P21, P22, K, alpha=-1.0)
+    for start, stop in _strips(half):
+        rows = W[..., start:, :]
+        _multiply_(P11[..., start:stop, :stop], rows[..., start:stop].mT, rows[..., :stop])
+    lower_product_(P11, K.mT, P21.mT, alpha=-1.0, beta=1.0)
+    mirror_(P11)
+    out[..., :half, half:] = P21.mT
+    return failed
+
+
+def _invert_factor_(A: Tensor, scratch: Tensor) -> list[Tensor]:
+    """Turn A into W, the inverse of its lower Cholesky factor, zeros above the diagonal.
+
+    With W11 and G21 as above, A22 − G21 G21ᵀ gives W22, and W21 = −W22 G21 W11.
     """
     d = A.shape[-1]
     if d <= _FACTORED_WHOLE:
-        factor, log_det = _cholesky(A, failed)
-        identity = torch.eye(d, dtype=A.dtype, device=A.device)
-        A.copy_(torch.linalg.solve_triangular(factor, identity.expand_as(A), upper=False))
-        return log_det
-    half = d // 2
-    W11, A21, A22 = A[..., :half, :half], A[..., half:, :half], A[..., half:, half:]
-    G21 = scratch[: A21.numel()].view(A21.shape)
-    scratch = scratch[A21.numel() :]
-    log_det = _invert_factor_(W11, scratch, failed)
-    for start, stop in _strips(half):
-        _multiply_(G21[..., start:stop], A21[..., :stop], W11[..., start:stop, :stop].mT)
+        factor, info = torch.linalg.cholesky_ex(A)
+        identity = torch.eye(d, dtype=A.dtype, device=A.device).expand_as(A)
+        A.copy_(torch.linalg.solve_triangular(factor, identity, upper=False))
+        return [info]
+    (W11, A21, A22), (scratch11, G21, scratch22) = _quarters(A), _quarters(scratch)
+    half = W11.shape[-1]
+    failed = _invert_factor_(W11, scratch11)
+    _times_transposed_(G21, A21, W11)
     lower_product_(A22, G21, G21, alpha=-1.0, beta=1.0)
-    log_det = log_det + _invert_factor_(A22, scratch, failed)
+    failed += _invert_factor_(A22, scratch22)
     W22, W21 = A22, A21
-    for start, stop in _strips(half):
-        _multiply_(W21[..., start:stop], G21[..., start:], W11[..., start:, start:stop])
+    _times_(W21, G21, W11)
     G21.copy_(W21)
     for start, stop in _strips(d - half):
         _multiply_(W21[..., start:stop, :], W22[..., start:stop, :stop], G21[..., :stop, :], -1.0)
     A[..., :half, half:] = 0
-    return log_det
+    return failed
+
+
+def _quarters(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The three quarters of A, (..., d, d), that a lower triangle reaches into."""
+    half = A.shape[-1] // 2
+    return A[..., :half, :half], A[..., half:, :half], A[..., half:, half:]
+
+
+def _times_(out: Tensor, A: Tensor, W: Tensor) -> None:
+    """Turn ``out`` into A W, for W lower triangular."""
+    for start, stop in _strips(W.shape[-1]):
+        _multiply_(out[..., start:stop], A[..., start:], W[..., start:, start:stop])
+
+
+def _times_transposed_(out: Tensor, A: Tensor, W: Tensor) -> None:
+    """Turn ``out`` into A Wᵀ, for W lower triangular."""
+    for start, stop in _strips(W.shape[-1]):
+        _multiply_(out[..., start:stop], A[..., :stop], W[..., start:stop, :stop].mT)
+
+
+def _diagonal(A: Tensor) -> Tensor:
+    return A.diagonal(dim1=-2, dim2=-1)
 
 
 def congruence_(L: Tensor, S: Tensor, scratch: Tensor) -> Tensor:
@@ -238,7 +277,7 @@ def _strips(d: int) -> Iterator[tuple[int, int]]:
 
 def add_identity(A: Tensor, scale: float = 1.0) -> Tensor:
     """Add ``scale`` times the identity to A in place, and return A."""
-    A.diagonal(dim1=-2, dim2=-1).add_(scale)
+    _diagonal(A).add_(scale)
     return A
 
 

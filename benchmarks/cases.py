@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Work
+from redunet.compact import stacked
 from redunet.construction import Pass, SecondMoments
 from redunet.layer import Layer
 from redunet.moments import ClassMoments
@@ -14,14 +15,14 @@ from redunet.rate import Coding
 EPS, STEP = 0.5, 0.5
 
 
-def second_moments(k: int, d: int, m: int = 60_000) -> tuple[Tensor, Coding]:
+def second_moments(k: int, d: int, m: int = 60_000, device: str = "cpu") -> tuple[Tensor, Coding]:
     """Second moments of k classes of full rank with decaying spectra, float64."""
-    generator = torch.Generator().manual_seed(k * d)
-    scale = torch.arange(1, d + 1, dtype=torch.float64).rsqrt()
-    Sigma = torch.empty(k, d, d, dtype=torch.float64)
+    generator = torch.Generator(device).manual_seed(k * d)
+    scale = torch.arange(1, d + 1, dtype=torch.float64, device=device).rsqrt()
+    Sigma = torch.empty(k, d, d, dtype=torch.float64, device=device)
     for Sigma_j in Sigma:
-        F = torch.randn(2 * d, d, generator=generator, dtype=torch.float64) * scale
-        F = F[:, torch.randperm(d, generator=generator)]
+        F = torch.randn(2 * d, d, generator=generator, dtype=torch.float64, device=device) * scale
+        F = F[:, torch.randperm(d, generator=generator, device=device)]
         torch.mm(F.mT, F, out=Sigma_j)
         Sigma_j *= m // k / Sigma_j.trace()
     return Sigma, Coding((m // k,) * k, d, EPS)
@@ -33,7 +34,13 @@ def one_layer(Sigma: Tensor, coding: Coding) -> Work:
     return lambda: going.move(going.layer(STEP))
 
 
-def one_transform(Sigma: Tensor, coding: Coding, n: int, rows: int = 512) -> Work:
+def one_transform(
+    Sigma: Tensor,
+    coding: Coding,
+    n: int,
+    rows: int = 512,
+    precision: torch.dtype | None = None,
+) -> Work:
     """Move n samples through one layer, in batches."""
     layer = Layer.from_moments(Sigma, coding, STEP)
     generator = torch.Generator().manual_seed(n)
@@ -43,7 +50,7 @@ def one_transform(Sigma: Tensor, coding: Coding, n: int, rows: int = 512) -> Wor
 
     def work() -> None:
         for part in torch.split(Z, rows):
-            layer.move_samples_(part, 1.0, space)
+            layer.move_samples_(part, 1.0, space, precision)
 
     return work
 
@@ -53,6 +60,37 @@ def pixels(m: int, d: int, k: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(m)
     X = torch.randint(0, 256, (m, d), generator=generator, dtype=torch.uint8)
     return X, torch.arange(m) % k
+
+
+def few_samples(
+    k: int, d: int, per_class: int, device: str = "cpu"
+) -> tuple[SecondMoments, SecondMoments, Coding]:
+    """Classes of few samples, in factors and in matrices."""
+    generator = torch.Generator().manual_seed(k)
+    B = torch.randn(k, per_class, d, generator=generator, dtype=torch.float64).to(device)
+    B *= (per_class / B.square().sum(dim=(1, 2), keepdim=True)).sqrt()
+    every = tuple(range(k))
+    factors = stacked({j: B_j.mT for j, B_j in enumerate(B)})
+    none = torch.empty(0, d, d, dtype=torch.float64, device=device)
+    coding = Coding((per_class,) * k, d, EPS)
+    return SecondMoments((), none, factors), SecondMoments(every, B.mT @ B), coding
+
+
+def pass_through(first: SecondMoments, coding: Coding, n: int, rows: int = 64) -> tuple[Work, Work]:
+    """Build a layer; move n samples through it."""
+    going = Pass(first, coding, reuse=True)
+    layer = Pass(first, coding, reuse=True).layer(STEP)
+    generator = torch.Generator().manual_seed(n)
+    Z = torch.randn(n, first.Sigma.shape[-1], generator=generator, dtype=torch.float64)
+    Z = Z.to(first.Sigma.device)
+    Z /= torch.linalg.vector_norm(Z, dim=1, keepdim=True)
+    space = layer.sample_space(rows)
+
+    def transform() -> None:
+        for part in torch.split(Z, rows):
+            layer.move_samples_(part, 1e-3, space)
+
+    return lambda: going.move(going.layer(STEP)), transform
 
 
 def some_moments(k: int, d: int, per_class: int, seed: int = 0) -> ClassMoments:

@@ -17,6 +17,7 @@ from benchmarks.measure import (
     interleaved,
     yardsticks,
 )
+from redunet.linalg import add_identity, spd_inverse_
 
 DTYPES = [torch.float64, torch.float32]
 K = 10
@@ -40,6 +41,23 @@ def test_a_layer(medians: Any, report: Any, d: int, rounds: int, dtype: torch.dt
         measured=took["measured"],
         over_floor=took["measured"] / floor,
         over_primitives=took["measured"] / primitives,
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize(("d", "rounds"), [(784, 21), (2048, 5)])
+def test_an_inverse(medians: Any, report: Any, d: int, rounds: int, dtype: torch.dtype) -> None:
+    Sigma, coding = second_moments(1, d)
+    A = add_identity(Sigma.to(dtype), 1 / coding.alpha)
+    used, out = torch.empty_like(A), torch.empty_like(A)
+    took = medians(lambda: spd_inverse_(used.copy_(A), out), yardsticks(d, dtype), rounds)
+    report(
+        f"one inverse by halves, d {d}, {name(dtype)}",
+        floor=took["product"] / 2,
+        primitives=took["inverse"],
+        measured=took["measured"],
+        over_floor=2 * took["measured"] / took["product"],
+        over_primitives=took["measured"] / took["inverse"],
     )
 
 

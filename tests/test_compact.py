@@ -16,6 +16,7 @@ from torch import Tensor
 from redunet import ReduNetClassifier
 from redunet.compact import CompactLayer, stacked
 from redunet.construction import LayerStream, LiftedLayer, Pass, Schedule, SecondMoments
+from redunet.errors import SettingsError
 from redunet.grid import unit_rows
 from redunet.linalg import gram_eigenvectors, low_rank_factor, top_eigenvectors
 from redunet.moments import ClassMoments
@@ -169,6 +170,21 @@ def test_algorithm_1_goes_on_from_them(case: str) -> None:
         assert max(error(a.E, b.E), error(a.C, b.C)) < 1e-9
 
 
+@pytest.mark.parametrize("case", ["some in matrices", "features of zero", "all in factors"])
+def test_a_reduced_precision_is_near_and_only_taken_when_asked_for(case: str) -> None:
+    d, counts, zeros = CASES[case]
+    X, y = samples(d, counts, zeros)
+    network = build_network(moments_of(X, y), EPS, STEPS)
+    Z = unit_rows(torch.from_numpy(X))
+    exact = network.transform(Z, 1.0)
+    single = network.transform(Z, 1.0, precision=torch.float32)
+    assert single.dtype == torch.float64
+    assert 1e-9 < error(single, exact) < 1e-4
+    assert torch.equal(network.transform(Z, 1.0, precision=torch.float64), exact)
+    with pytest.raises(SettingsError, match="expected a GPU for products in float16"):
+        network.transform(Z, 1.0, precision=torch.float16)
+
+
 def test_a_sample_outside_of_all_others_is_not_moved() -> None:
     X, y = samples(20, [30, 30], zeros=5)
     network = build_network(moments_of(X, y), EPS, STEPS)
@@ -185,8 +201,8 @@ def test_layers_say_what_they_are_made_of() -> None:
     zero = build_network(moments_of(*samples(40, [50, 60], 15)), EPS, STEPS)
     assert all(isinstance(layer, LiftedLayer) for layer in zero.layers)
     layers, first = parts(few)
-    # E, thirty factors of eight rows, and their inverses: no matrix for any class.
-    assert first.layer_bytes == 8 * (40 * 40 + 30 * 8 * 40 + 30 * 8 * 8)
+    # E, thirty factors of four rows, and their inverses: no matrix for any class.
+    assert first.layer_bytes == 8 * (40 * 40 + 30 * 4 * 40 + 30 * 4 * 4)
     assert layers.n_bytes == 5 * first.layer_bytes
 
 
@@ -203,7 +219,7 @@ def test_rank_counts_and_not_the_number_of_samples() -> None:
     y = np.append(y, np.zeros(150, dtype=y.dtype))
     _, first = parts(build_network(moments_of(X, y), EPS, STEPS))
     assert first.dense == (1,)
-    assert first.stacks[0].B.shape == (1, 8, 40)
+    assert first.stacks[0].B.shape == (1, 4, 40)
 
 
 @pytest.mark.parametrize(("d", "rank"), [(5, 1), (30, 7), (200, 50)])
@@ -225,14 +241,16 @@ def test_the_factor_of_a_matrix_of_low_rank(d: int, rank: int) -> None:
 def test_stacks_hold_classes_of_similar_rank() -> None:
     factors = {j: torch.ones(5, rank) for j, rank in enumerate([1, 9, 8, 16, 3])}
     assert [(stack.classes, tuple(stack.B.shape)) for stack in stacked(factors)] == [
-        ((0, 2, 4), (3, 8, 5)),
-        ((1, 3), (2, 16, 5)),
+        ((0, 4), (2, 4, 5)),
+        ((2,), (1, 8, 5)),
+        ((1,), (1, 12, 5)),
+        ((3,), (1, 16, 5)),
     ]
 
 
 def test_a_pass_that_reuses_its_memory_takes_no_more_of_it() -> None:
-    _, first = parts(build_network(moments_of(*samples(40, [3, 60, 5])), EPS, STEPS))
-    going = Pass(first, Coding((3, 60, 5), 40, EPS), reuse=True)
+    _, first = parts(build_network(moments_of(*samples(40, [3, 60, 4])), EPS, STEPS))
+    going = Pass(first, Coding((3, 60, 4), 40, EPS), reuse=True)
     places = set()
     for _ in range(6):
         layer = going.layer(0.1)

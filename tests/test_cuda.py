@@ -7,10 +7,14 @@ import pytest
 import torch
 
 from redunet import ReduNetClassifier
+from redunet.construction import Schedule
 from redunet.experiment import file_hash
 from redunet.features import GaussianLift
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
+from redunet.network import build_network
+from redunet.rate import Coding
+from tests import plain
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -51,3 +55,29 @@ def test_incremental_is_joint_there_too(dtype: str) -> None:
     cpu = ReduNetClassifier(n_layers=10, device="cpu", dtype=dtype).fit(X, y)
     tolerance = 1e-9 if dtype == "float64" else 1e-2
     np.testing.assert_allclose(model.predict_proba(X), cpu.predict_proba(X), atol=tolerance)
+
+
+def test_a_stack_on_the_gpu_is_the_plain_construction() -> None:
+    for d, counts in ((300, [400] * 4), (700, [800] * 2), (60, [4] * 30)):
+        X, y = classes_on_subspaces(k=len(counts), d=d, per_class=counts[0], rank=d // 2)
+        moments = ClassMoments(d).update(torch.from_numpy(X), y)
+        schedule = Schedule(3, 0.5, 0.9, "relative")
+        network = build_network(moments, 0.5, schedule, device="cuda")
+        coding = Coding(moments.counts, d, 0.5)
+        oracle = plain.layers(moments.Sigma(), coding, schedule)
+        for mine, (theirs, _) in zip(network.layers, oracle, strict=True):
+            assert float((mine.E.cpu() - theirs.E).norm() / theirs.E.norm()) < 1e-11
+            assert float((mine.C.cpu() - theirs.C).norm() / theirs.C.norm()) < 1e-11
+
+
+def test_reduced_precision_stays_near() -> None:
+    X, y = classes_on_subspaces(k=6, d=60, per_class=200, rank=8)
+    network = build_network(
+        ClassMoments(60).update(torch.from_numpy(X), y), 0.5, Schedule(5, 0.5, 0.9), device="cuda"
+    )
+    Z = unit_rows(torch.from_numpy(X)).cuda()
+    exact = network.transform(Z, 1.0)
+    for precision in (torch.float16, torch.bfloat16):
+        reduced = network.transform(Z, 1.0, precision=precision)
+        assert reduced.dtype == torch.float64
+        assert 1e-8 < float((reduced - exact).norm() / exact.norm()) < 0.05

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from redunet.layer import Layer
-from redunet.linalg import add_identity, mirror_, spd_inverse_
+from redunet.linalg import add_identity, mirror_, move_rows_, spd_inverse_
 from redunet.rate import Coding, Rate
 
-RANKS = 8
+RANKS = 4
 """Ranks are rounded up to a multiple of this, so that classes of similar rank go together."""
 
 
@@ -147,25 +147,28 @@ class CompactLayer:
     def sample_space(self, n: int) -> Tensor:
         """Memory to move n samples in; it serves every layer of the network."""
         d = len(self.E)
-        widest = max([0, *(len(stack.rows) for stack in self.stacks)])
+        widest = max([d, *(len(stack.rows) for stack in self.stacks)])
         wide = sum(len(stack.rows) for stack in self.stacks)
         return self.E.new_empty(n * ((len(self.dense) + 1) * d + wide + widest))
 
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+    def move_samples_(
+        self, Z: Tensor, sharpness: float, space: Tensor, precision: torch.dtype | None = None
+    ) -> Tensor:
         """As `Layer.move_samples_`."""
         (n, d), k, g = Z.shape, len(self.coding.counts), len(self.dense)
         lengths = Z.new_empty(n, k)
         take = _Taking(space)
         compressed = take(n, g, d)
-        torch.mm(Z, self.compression.reshape(g * d, d).mT, out=compressed.view(n, g * d))
+        flat = compressed.view(n, g * d)
+        move_rows_(flat, Z, self.compression.reshape(g * d, d).mT, precision)
         lengths[:, list(self.dense)] = torch.linalg.vector_norm(compressed, dim=2)
         energy = Z.square().sum(dim=1, keepdim=True)
         moved = take(n, d)
         inner = [take(n, *stack.B.shape[:2]) for stack in self.stacks]
-        outer = take(n * max([0, *(len(stack.rows) for stack in self.stacks)]))
+        outer = take(n * max([d, *(len(stack.rows) for stack in self.stacks)]))
         for stack, M, V in zip(self.stacks, self.M, inner, strict=True):
             U = outer[: V.numel()].view(V.shape)
-            torch.mm(Z, stack.rows.mT, out=U.view(n, -1))
+            move_rows_(U.view(n, -1), Z, stack.rows.mT, precision)
             V.copy_(torch.bmm(U.transpose(0, 1), M).transpose(0, 1))
             alphas = Z.new_tensor([self.coding.alphas[j] for j in stack.classes])
             # ‖(I − Bᵀ M B) z‖² in terms of u = B z and v = M u.
@@ -173,14 +176,16 @@ class CompactLayer:
             lengths[:, list(stack.classes)] = alphas * (energy - inside).clamp_(min=0).sqrt_()
         memberships = torch.softmax(-sharpness * k * lengths, dim=1)
         alpha = self.coding.alpha
-        torch.addmm(Z, Z, self.E, alpha=self.step, out=moved)
+        move_rows_(moved, Z, self.E, precision).mul_(self.step).add_(Z)
         weights = memberships[:, list(self.dense)] * self.gamma[list(self.dense)]
         moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
         for stack, V in zip(self.stacks, inner, strict=True):
             shares = memberships[:, list(stack.classes)]  # γ_j α_j = α, whatever the class
             moved.addcmul_(Z, shares.sum(dim=1, keepdim=True), value=-self.step * alpha)
             V.mul_(shares[:, :, None])
-            moved.addmm_(V.view(n, -1), stack.rows, alpha=self.step * alpha)
+            pulled = outer[: n * d].view(n, d)
+            move_rows_(pulled, V.view(n, -1), stack.rows, precision)
+            moved.add_(pulled, alpha=self.step * alpha)
         norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
         torch.div(moved, norms.where(norms > 0, 1), out=Z)
         return memberships

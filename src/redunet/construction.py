@@ -113,10 +113,12 @@ class LiftedLayer:
         """As `Layer.sample_space`."""
         return self.inner.sample_space(n)
 
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+    def move_samples_(
+        self, Z: Tensor, sharpness: float, space: Tensor, precision: torch.dtype | None = None
+    ) -> Tensor:
         """As `Layer.move_samples_`."""
         inside, outside = self.span.rows(Z)
-        memberships = self.inner.move_samples_(inside, sharpness, space)
+        memberships = self.inner.move_samples_(inside, sharpness, space, precision)
         Z.copy_(self.span.put_back(inside, outside))
         return memberships
 

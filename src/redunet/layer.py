@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.linalg import add_identity, at_once, congruence_, stacks
+from redunet.linalg import add_identity, at_once, congruence_, move_rows_, stacks
 from redunet.rate import Coding, Rate, operators
 
 
@@ -105,7 +105,9 @@ class Layer:
         """π̂_j = softmax_j(−λ k ‖C_j z‖): Tensor of shape (n, k), rows of sum 1."""
         return self._memberships(self._compress(Z, self.sample_space(len(Z))), sharpness)
 
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+    def move_samples_(
+        self, Z: Tensor, sharpness: float, space: Tensor, precision: torch.dtype | None = None
+    ) -> Tensor:
         """Move features, (n, d), where they stand.
 
         Parameters
@@ -114,6 +116,8 @@ class Layer:
             As for `move_samples`.
         space : Tensor
             Memory to work in, as `sample_space` gives it for n samples or more.
+        precision : torch.dtype, default=None
+            What products are computed in; None means the layer's own dtype.
 
         Returns
         -------
@@ -121,10 +125,10 @@ class Layer:
             The memberships that they were moved by.
         """
         n, d = Z.shape
-        compressed = self._compress(Z, space)
+        compressed = self._compress(Z, space, precision)
         memberships = self._memberships(compressed, sharpness)
         moved = space[compressed.numel() :][: n * d].view(n, d)
-        torch.addmm(Z, Z, self.E, alpha=self.step, out=moved)
+        move_rows_(moved, Z, self.E, precision).mul_(self.step).add_(Z)
         weights = memberships * self.gamma
         moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
         norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
@@ -136,12 +140,13 @@ class Layer:
         k, d, _ = self.C.shape
         return self.C.new_empty(n * (k + 1) * d)
 
-    def _compress(self, Z: Tensor, space: Tensor) -> Tensor:
+    def _compress(self, Z: Tensor, space: Tensor, precision: torch.dtype | None = None) -> Tensor:
         """C_j z for each sample and class, (n, k, d), by one product."""
         k, d, _ = self.C.shape
         compressed = space[: len(Z) * k * d].view(len(Z), k, d)
         # C is symmetric, so its rows are as good as its columns.
-        torch.mm(Z, self.C.reshape(k * d, d).mT, out=compressed.view(len(Z), k * d))
+        flat = compressed.view(len(Z), k * d)
+        move_rows_(flat, Z, self.C.reshape(k * d, d).mT, precision)
         return compressed
 
     def _memberships(self, compressed: Tensor, sharpness: float) -> Tensor:

@@ -269,6 +269,26 @@ def _multiply_(out: Tensor, A: Tensor, B: Tensor, alpha: float = 1.0, beta: floa
         out.baddbmm_(A, B, alpha=alpha, beta=beta)
 
 
+def move_rows_(out: Tensor, Z: Tensor, A: Tensor, precision: torch.dtype | None = None) -> Tensor:
+    """Turn ``out`` into Z A, computed in a reduced precision where one is given, and return it.
+
+    Parameters
+    ----------
+    out : Tensor of shape (n, r)
+    Z : Tensor of shape (n, d)
+    A : Tensor of shape (d, r)
+    precision : torch.dtype, default=None
+        Such as torch.float16: factors and result are rounded to it.
+
+    Returns
+    -------
+    Tensor of shape (n, r)
+    """
+    if precision is None:
+        return torch.mm(Z, A, out=out)
+    return out.copy_(Z.to(precision) @ A.to(precision))
+
+
 def _strips(d: int) -> Iterator[tuple[int, int]]:
     """The edges of the strips that a symmetric or triangular d × d matrix is cut into."""
     n = max(1, min(_MOST_STRIPS, d // _THINNEST_STRIP))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from redunet.construction import AnyLayer, LayerStream, Schedule, SecondMoments
-from redunet.errors import DataError
+from redunet.errors import DataError, SettingsError
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments, Label
 from redunet.rate import Coding, Rate, Sigma_of
@@ -67,7 +67,13 @@ class ReduNet:
             return self.layers.rates
         return tuple(layer.rate for layer in self.layers)
 
-    def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
+    def transform(
+        self,
+        Z: Tensor,
+        sharpness: float,
+        batch_bytes: int = 2**25,
+        precision: torch.dtype | None = None,
+    ) -> Tensor:
         """Features of new samples.
 
         Parameters
@@ -78,17 +84,25 @@ class ReduNet:
             λ, the confidence of the estimated memberships.
         batch_bytes : int, default=2**25
             About how much memory one batch may take beyond Z and the result.
+        precision : torch.dtype, default=None
+            What products are computed in, such as torch.float16 on a GPU; labels
+            near a border may change. None means the dtype of the layers.
 
         Returns
         -------
         Tensor of shape (n, d)
         """
+        if precision is not None and precision.itemsize < 4 and Z.device.type == "cpu":
+            raise SettingsError(
+                f"expected a GPU for products in {str(precision).removeprefix('torch.')}, got the "
+                f"CPU: leave precision out, or use torch.float32"
+            )
         span = self._span()
         if span is None:
             inside, outside = Z.clone(), Z
         else:
             inside, outside = span.rows(Z)
-        for _ in self._move(inside, sharpness, batch_bytes):
+        for _ in self._move(inside, sharpness, batch_bytes, precision):
             pass
         return inside if span is None else span.put_back(inside, outside)
 
@@ -109,7 +123,13 @@ class ReduNet:
         out = list(self._move(inside, sharpness, batch_bytes))
         return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
-    def _move(self, Z: Tensor, sharpness: float, batch_bytes: int) -> Iterator[Tensor]:
+    def _move(
+        self,
+        Z: Tensor,
+        sharpness: float,
+        batch_bytes: int,
+        precision: torch.dtype | None = None,
+    ) -> Iterator[Tensor]:
         """Move samples, (n, d), where they stand, layer by layer; the memberships at each."""
         space: Tensor | None = None
         for layer in self._passing():
@@ -118,7 +138,10 @@ class ReduNet:
                 rows = max(1, min(len(Z), batch_bytes // row_bytes))
                 space = layer.sample_space(rows)
             yield torch.cat(
-                [layer.move_samples_(part, sharpness, space) for part in torch.split(Z, rows)]
+                [
+                    layer.move_samples_(part, sharpness, space, precision)
+                    for part in torch.split(Z, rows)
+                ]
             )
 
     def _passing(self) -> Iterable[AnyLayer]:

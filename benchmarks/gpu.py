@@ -1,0 +1,239 @@
+"""The figures on CUDA, from the same code: ``python -m benchmarks.gpu FOLDER``.
+
+Needs PyTorch and this package, no test runner; takes a few minutes and writes
+``FOLDER/cuda.json``. ``--device cpu --small`` tries the script out without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.cases import (
+    STEP,
+    few_samples,
+    one_layer,
+    one_transform,
+    pass_through,
+    second_moments,
+)
+from benchmarks.from_samples import FromSamples
+from benchmarks.measure import (
+    Row,
+    build_floor,
+    build_primitives,
+    clock,
+    exponent,
+    interleaved,
+    machine,
+    record,
+    table,
+    transform_floor,
+    yardsticks,
+)
+from redunet.classifier import ReduNetClassifier
+from redunet.construction import Pass, SecondMoments
+from redunet.readouts import NearestSubspace
+
+K = 10
+REDUCED = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def layers(device: str, d: int, dtype: torch.dtype) -> Row:
+    """One layer against floor and primitives."""
+    Sigma, coding = second_moments(K, d, device=device)
+    works = {**yardsticks(d, dtype, device), "layer": one_layer(Sigma.to(dtype), coding)}
+    took = interleaved(works, 7, device)
+    floor = build_floor(K, d, took["product"])
+    primitives = build_primitives(K, took["product"], took["inverse"])
+    return {
+        "case": f"build a layer, d {d}, k {K}, {short(dtype)}",
+        "floor": floor,
+        "primitives": primitives,
+        "measured": took["layer"],
+        "over_floor": took["layer"] / floor,
+        "over_primitives": took["layer"] / primitives,
+    }
+
+
+def whole_build(device: str, d: int, n_layers: int) -> Row:
+    """All layers of a network, streamed, with the peak of the device's memory."""
+    Sigma, coding = second_moments(K, d, device=device)
+    first = SecondMoments(tuple(range(K)), Sigma)
+
+    def work() -> None:
+        going = Pass(first, coding, reuse=True)
+        for index in range(n_layers):
+            going.move(going.layer(STEP * 0.933**index))
+
+    clock(lambda: Pass(first, coding, reuse=True).layer(STEP), device)
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+    seconds = clock(work, device)
+    peak = torch.cuda.max_memory_allocated() / 1e9 if device != "cpu" else 0.0
+    return {
+        "case": f"build {n_layers} layers, d {d}, k {K}, float64",
+        "measured": seconds,
+        "other": f"{seconds:.3g} s, {peak:.2f} GB at the peak",
+    }
+
+
+def transforms(device: str, d: int, n: int) -> list[Row]:
+    """Samples through one layer, in the layer's dtype and in reduced precisions."""
+    Sigma, coding = second_moments(K, d, device=device)
+    works: dict[str, Any] = {"product": yardsticks(d, torch.float64, device)["product"]}
+    works["float64"] = one_transform(Sigma, coding, n, 2048)
+    for precision in REDUCED if device != "cpu" else REDUCED[:1]:
+        works[short(precision)] = one_transform(Sigma.float(), coding, n, 2048, precision)
+    took = interleaved(works, 5, device)
+    floor = transform_floor(K, d, n, took["product"])
+    rows = []
+    for name in list(works)[1:]:
+        row: Row = {
+            "case": f"transform {n:,} samples, d {d}, k {K}, {name}",
+            "measured": took[name],
+        }
+        if name == "float64":
+            row |= {"floor": floor, "over_floor": took[name] / floor}
+        else:
+            row["other"] = f"{took['float64'] / took[name]:.2f} × as fast as float64"
+        rows.append(row)
+    return rows
+
+
+def against_samples(device: str, d: int, m: int, dtype: torch.dtype) -> Row:
+    """The two constructions from the samples."""
+    Sigma, coding = second_moments(K, d, m, device)
+    Z = [torch.randn(m // K, d, dtype=dtype, device=device) for _ in range(K)]
+    a, b = FromSamples(Z, coding.eps, "a"), FromSamples(Z, coding.eps, "b")
+    works: dict[str, Callable[[], object]] = {
+        "layer": one_layer(Sigma.to(dtype), coding),
+        "a": lambda: a.layer(STEP),
+        "b": lambda: b.layer(STEP),
+    }
+    took = interleaved(works, 3, device)
+    return {
+        "case": f"build a layer, d {d}, k {K}, m {m:,}, {short(dtype)}",
+        "measured": took["layer"],
+        "faster_than_a": took["a"] / took["layer"],
+        "faster_than_b": took["b"] / took["layer"],
+    }
+
+
+def growth(device: str, sizes: list[int]) -> Row:
+    """Build time as d grows."""
+    works = {str(d): one_layer(*second_moments(4, d, device=device)) for d in sizes}
+    seconds = list(interleaved(works, 5, device).values())
+    points = ", ".join(f"{d}: {x * 1e3:.3g}" for d, x in zip(sizes, seconds, strict=True))
+    return {
+        "case": "build a layer, k 4, over d",
+        "other": f"exponent {exponent(sizes, seconds):.2f} (ms at {points})",
+    }
+
+
+def factors(device: str, k: int) -> list[Row]:
+    """Many classes of few samples."""
+    rows = []
+    lean, dense, coding = few_samples(k, 768, 20, device)
+    pairs = [
+        pass_through(first, coding, 1024, 64 if device == "cpu" else 256) for first in (lean, dense)
+    ]
+    for what, index in (("build a layer", 0), ("transform 1,024 samples", 1)):
+        works = {"factors": pairs[0][index], "matrices": pairs[1][index]}
+        took = interleaved(works, 2, device)
+        ratio = took["matrices"] / took["factors"]
+        rows.append(
+            {
+                "case": f"{what}, d 768, k {k}, n_j 20, in factors",
+                "measured": took["factors"],
+                "other": f"matrices: {took['matrices']:.3g} s, {ratio:.1f} × as long",
+            }
+        )
+    return rows
+
+
+def labels(device: str, small: bool) -> list[Row]:
+    """How many labels a reduced precision of the transform changes, on data that is at hand."""
+    rows = []
+    for name, data in _data(small).items():
+        x_train, y_train, x_test = data
+        model = ReduNetClassifier(device=device, memory="40GB").fit(x_train, y_train)
+        network = model.network_
+        readout = NearestSubspace.from_network(network, 28)
+        (Z,) = model._inputs(x_test)
+        exact = readout.residuals(network.transform(Z, 1.0)).argmin(dim=1)
+        for precision in REDUCED if device != "cpu" else REDUCED[:1]:
+            moved = network.transform(Z, 1.0, precision=precision)
+            changed = int((readout.residuals(moved).argmin(dim=1) != exact).sum())
+            rows.append(
+                {
+                    "case": f"labels on {name}, products in {short(precision)}",
+                    "other": f"{changed} of {len(Z)} labels differ from float64",
+                }
+            )
+    return rows
+
+
+def _data(small: bool) -> dict[str, Any]:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    found = {"digits": (X[:1200], y[:1200], X[1200:])}
+    if small:
+        return found
+    try:
+        from redunet.datasets import load
+
+        data = load("mnist")
+        flat = [x.reshape(len(x), -1) for x in (data.x_train, data.x_test)]
+        found["MNIST"] = (flat[0], data.y_train, flat[1])
+    except (OSError, ValueError) as error:
+        print(f"without MNIST: {error}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--small", action="store_true", help="sizes for trying the script out")
+    chosen = parser.parse_args()
+    device, small = chosen.device, chosen.small
+    near, far, n = (96, 200, 256) if small else (784, 5120, 10_000)
+    steps: list[Callable[[], Row | list[Row]]] = [
+        lambda: layers(device, near, torch.float64),
+        lambda: layers(device, near, torch.float32),
+        lambda: whole_build(device, near, 5 if small else 200),
+        lambda: layers(device, far, torch.float64),
+        lambda: whole_build(device, far, 2 if small else 50),
+        lambda: transforms(device, near, n),
+        lambda: transforms(device, far, n),
+        lambda: against_samples(device, near, 600 if small else 60_000, torch.float64),
+        lambda: against_samples(device, near, 600 if small else 60_000, torch.float32),
+        lambda: growth(device, [48, 96, 192] if small else [392, 784, 1568, 3136]),
+        lambda: factors(device, 20 if small else 1000),
+        lambda: labels(device, small),
+    ]
+    about, rows = machine(device), []
+    for step in steps:
+        start = time.perf_counter()
+        found = step()
+        rows += found if isinstance(found, list) else [found]
+        print(f"{rows[-1]['case']}: done in {time.perf_counter() - start:.1f} s", flush=True)
+        record(chosen.folder / f"{device}.json", about, rows)
+        if device != "cpu":
+            torch.cuda.empty_cache()
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,7 @@ unit: setup
 
 bench: setup ## Measure speed against the machine's limits, on a quiet machine
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
+	$(BIN)/python -m benchmarks.readme
 
 tables: setup ## Make the README's tables from the records
 	$(BIN)/python -m redunet.report.readme README.md

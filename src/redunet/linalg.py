@@ -140,7 +140,11 @@ def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
     d = A.shape[-1]
     if d <= _INVERTED_WHOLE:
         factor, info = torch.linalg.cholesky_ex(A)
-        out.copy_(torch.cholesky_inverse(factor))
+        if A.device.type == "cpu":
+            out.copy_(torch.cholesky_inverse(factor))
+        else:  # there it takes one matrix after another
+            W = _inverse_factor(factor)
+            mirror_(out.copy_(W.mT @ W))
         torch.reciprocal(_diagonal(factor), out=_diagonal(A))
         return [info]
     (W, A21, A22), (P11, P21, P22) = _quarters(A), _quarters(out)
@@ -169,8 +173,7 @@ def _invert_factor_(A: Tensor, scratch: Tensor) -> list[Tensor]:
     d = A.shape[-1]
     if d <= _FACTORED_WHOLE:
         factor, info = torch.linalg.cholesky_ex(A)
-        identity = torch.eye(d, dtype=A.dtype, device=A.device).expand_as(A)
-        A.copy_(torch.linalg.solve_triangular(factor, identity, upper=False))
+        A.copy_(_inverse_factor(factor))
         return [info]
     (W11, A21, A22), (scratch11, G21, scratch22) = _quarters(A), _quarters(scratch)
     half = W11.shape[-1]
@@ -185,6 +188,12 @@ def _invert_factor_(A: Tensor, scratch: Tensor) -> list[Tensor]:
         _multiply_(W21[..., start:stop, :], W22[..., start:stop, :stop], G21[..., :stop, :], -1.0)
     A[..., :half, half:] = 0
     return failed
+
+
+def _inverse_factor(factor: Tensor) -> Tensor:
+    identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    inverse: Tensor = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
+    return inverse
 
 
 def _quarters(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:

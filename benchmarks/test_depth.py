@@ -1,0 +1,39 @@
+"""Where the depth ends by itself on MNIST, and what the layers beyond would have changed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from benchmarks.measure import clock
+from redunet import ReduNetClassifier, StreamingWarning
+from redunet.datasets import load
+from redunet.errors import ReduNetError
+
+SAMPLES = 1000
+
+
+def test_depth(report: Any) -> None:
+    try:
+        data = load("mnist")
+    except ReduNetError as error:
+        pytest.skip(str(error))
+    X = data.x_train.reshape(len(data.x_train), -1)
+    model = ReduNetClassifier(n_layers=200, memory="0MB").fit(X, data.y_train)
+    # Training samples: nothing is chosen by what is found here, and no test data is needed.
+    new = X[:SAMPLES]
+    warnings.simplefilter("ignore", StreamingWarning)
+    labels: dict[float | None, Any] = {}
+    for tol in (None, 1e-3, 1e-4, 1e-5):
+        model.set_params(tol=tol)
+        seconds = clock(lambda tol=tol: labels.update({tol: model.predict(new)}))
+        rates = model.network_.rates()
+        changed = int((labels[tol] != labels[None]).sum())
+        report(
+            f"MNIST, 200 layers, tol {tol}",
+            measured=seconds,
+            other=f"{len(rates)} layers, ΔR {rates[-1].delta_R:.4f} before the last, "
+            f"{changed} of {SAMPLES} labels of training samples differ",
+        )

@@ -261,7 +261,7 @@ def test_a_pass_that_reuses_its_memory_takes_no_more_of_it() -> None:
 
 
 def test_a_span_is_only_taken_where_it_is_worth_it() -> None:
-    assert Span.of(moments_of(*samples(40, [50, 60], 3))) is None
+    assert Span.of(moments_of(*samples(40, [50, 60], 2))) is None
     span = Span.of(moments_of(*samples(40, [50, 60], 5)))
     assert span is not None
     assert span.basis is None

@@ -17,7 +17,7 @@ from torch import Tensor
 from redunet.linalg import low_rank_factor, mirror_
 from redunet.moments import ClassMoments
 
-WORTHWHILE = 0.9
+WORTHWHILE = 0.95
 """Directions are left out where so large a share of them remains, or less."""
 
 

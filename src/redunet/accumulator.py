@@ -61,19 +61,33 @@ class Accumulator:
 
     Parameters
     ----------
-    count : int
-    total : Tensor of shape (d,), int64
-    second_moment : Tensor of shape (d, d), int64
-        What to go on from; none of it is changed.
+    d : int
     device : str
         Where products are computed.
+    start : (int, Tensor of shape (d,), Tensor of shape (d, d)), default=None
+        Count, sum and second moment to go on from, in int64; none of it is changed.
+    product : Tensor of shape (d, d), float64, default=None
+        Memory to work in, on the device; None takes new memory.
     """
 
-    def __init__(self, count: int, total: Tensor, second_moment: Tensor, device: str) -> None:
-        self._count = count
-        self._total = total.clone()
-        self._second_moment = second_moment.clone()
-        self._product = torch.zeros(second_moment.shape, dtype=torch.float64, device=device)
+    def __init__(
+        self,
+        d: int,
+        device: str,
+        start: tuple[int, Tensor, Tensor] | None = None,
+        product: Tensor | None = None,
+    ) -> None:
+        if start is None:
+            self._count = 0
+            self._total = torch.zeros(d, dtype=torch.int64)
+            self._second_moment = torch.zeros(d, d, dtype=torch.int64)
+        else:
+            count, total, second_moment = start
+            self._count, self._total = count, total.clone()
+            self._second_moment = second_moment.clone()
+        if product is None:
+            product = torch.empty(d, d, dtype=torch.float64, device=device)
+        self._product = product.zero_()
         self._in_product = 0
         self._waiting: list[Tensor] = []
         self._rows_waiting = 0

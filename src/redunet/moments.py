@@ -200,12 +200,13 @@ class ClassMoments:
         ClassMoments
         """
         table = dict(self._table)
-        step = rows_at_once(self.n_features)
+        d, step = self.n_features, rows_at_once(self.n_features)
+        product = torch.empty(d, d, dtype=torch.float64, device=device)
         for label, rows in self._rows_of(X, y).items():
-            learning = self._accumulator(label, device)
+            learning = self._accumulator(label, device, product)
             for start in range(0, len(rows), step):
                 chunk = rows[start : start + step]
-                learning.add(on_grid(embed(X[chunk]).to(device), self.n_features))
+                learning.add(on_grid(embed(X[chunk]).to(device), d))
             table[label] = Moment(*learning.finish())
         return ClassMoments(self.n_features, table)
 
@@ -258,13 +259,11 @@ class ClassMoments:
         _check_labels((*self._table, *rows_of))
         return rows_of
 
-    def _accumulator(self, label: Label, device: str) -> Accumulator:
+    def _accumulator(self, label: Label, device: str, product: Tensor | None = None) -> Accumulator:
         """What goes on from the moment of one class, or from nothing."""
         old = self._table.get(label)
-        if old:
-            return Accumulator(old.count, old.sum, old.second_moment, device)
-        zeros = torch.zeros(self.n_features, self.n_features, dtype=torch.int64)
-        return Accumulator(0, zeros[0], zeros, device)
+        start = (old.count, old.sum, old.second_moment) if old else None
+        return Accumulator(self.n_features, device, start, product)
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)

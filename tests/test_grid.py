@@ -103,6 +103,17 @@ def test_whole_pixels_have_exact_norms() -> None:
     assert unit_rows(pixels).tolist() == [[0.6, 0.8, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
 
+@pytest.mark.parametrize("d", [1, 2, 7, 64, 784, 3072])
+def test_bytes_have_the_bits_of_the_same_values_in_float64(d: int) -> None:
+    rng = np.random.default_rng(d)
+    pixels = torch.from_numpy(rng.integers(0, 256, (300, d), dtype=np.uint8))
+    pixels[rng.random(300) < 0.2] //= 50
+    pixels[3] = 0
+    assert torch.equal(unit_rows(pixels), unit_rows(pixels.double()))
+    signed = torch.from_numpy(rng.integers(-128, 128, (300, d), dtype=np.int8))
+    assert torch.equal(unit_rows(signed), unit_rows(signed.double()))
+
+
 def test_no_grid_value_exceeds_the_bound() -> None:
     # One large entry and many that round up together: the worst case for the norm.
     X = torch.full((50, 30000), 0.5**24, dtype=torch.float64)

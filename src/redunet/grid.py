@@ -22,6 +22,9 @@ GRID = 2**20
 _CACHED = 2**17
 """On a CPU, values treated at a time, few enough to stay in the processor's cache."""
 
+_SMALL_WHOLE = (torch.uint8, torch.int8)
+"""Dtypes of whole numbers whose squares, millions of them, float64 adds exactly."""
+
 _ONE_STEP = 1000
 """Powers of two up to this exponent scale without leaving the range of a double."""
 
@@ -46,15 +49,31 @@ def unit_rows(X: Tensor) -> Tensor:
     rows = max(1, _CACHED // max(1, X.shape[1])) if X.device.type == "cpu" else max(1, len(X))
     for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
         unit.copy_(part)
-        _unit_rows_(unit)
+        if part.dtype in _SMALL_WHOLE:
+            _unit_whole_rows_(unit)
+        else:
+            _unit_rows_(unit)
     return out
+
+
+def _unit_whole_rows_(X: Tensor) -> None:
+    """The same for small whole numbers, whose squares float64 adds exactly: to the same bits."""
+    bits = _bits(X.shape[1])
+    squares = X.square().sum(dim=1).tolist()
+    exponents = torch.frexp(X.abs().amax(dim=1)).exponent.tolist()
+    norms = [
+        math.ldexp(math.sqrt(int(square) << 3 * bits - 2 * exponent), exponent - bits - bits // 2)
+        or 1.0
+        for square, exponent in zip(squares, exponents, strict=True)
+    ]
+    X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
 
 
 def _unit_rows_(X: Tensor) -> None:
     """Put each row of X, float64, on the unit sphere, in place."""
     # The largest entry of each row is brought to between 2^(bits-1) and 2^bits, with bits such
     # that a sum of d products of two numbers of that size fits a signed 64-bit integer.
-    bits = (63 - X.shape[1].bit_length()) // 4 * 2
+    bits = _bits(X.shape[1])
     work = torch.abs(X)
     shift = bits - torch.frexp(work.amax(dim=1)).exponent.to(torch.int64)
     half = shift // 2  # in two steps: the whole shift may leave the range of a double
@@ -75,6 +94,10 @@ def _unit_rows_(X: Tensor) -> None:
         for square, mix in zip(squares, mixed, strict=True)
     ]
     X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
+
+
+def _bits(d: int) -> int:
+    return (63 - d.bit_length()) // 4 * 2
 
 
 def _exact_sum(whole: Tensor) -> list[int]:

@@ -80,6 +80,8 @@ class Embedding:
             yield Z
 
     def _vectors(self, rows: NDArray[Any], device: str) -> Tensor:
+        if self.features is None and rows.dtype == np.uint8:  # faster as they are
+            return torch.from_numpy(np.array(rows, order="C")).to(device)
         tensor = torch.from_numpy(np.array(rows, dtype=np.float64, order="C")).to(device)
         if self.features is None:
             return tensor

@@ -11,7 +11,9 @@ from redunet.experiment import file_hash
 from redunet.features import GaussianLift
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
+from redunet.rivals import GRADIENT
 from tests.conftest import classes_on_subspaces
+from tests.test_rivals import TASKS, make, weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -51,3 +53,15 @@ def test_incremental_is_joint_there_too(dtype: str) -> None:
     cpu = ReduNetClassifier(n_layers=10, device="cpu", dtype=dtype).fit(X, y)
     tolerance = 1e-9 if dtype == "float64" else 1e-2
     np.testing.assert_allclose(model.predict_proba(X), cpu.predict_proba(X), atol=tolerance)
+
+
+@pytest.mark.parametrize("method", GRADIENT)
+def test_rivals_train_as_on_the_cpu(method: str) -> None:
+    """Enough steps that most are replays of a recorded graph."""
+    there, here = (make(method, epochs=5, device=device) for device in ("cuda", "cpu"))
+    for task in TASKS:
+        there.partial_fit(*task)
+        here.partial_fit(*task)
+    torch.testing.assert_close(weights(there).cpu(), weights(here), rtol=1e-3, atol=1e-4)
+    x = np.concatenate([x for x, _ in TASKS])
+    assert np.mean(there.predict(x) == here.predict(x)) > 0.98

@@ -1,0 +1,28 @@
+"""What others do, one method a file, all with partial_fit and predict."""
+
+from __future__ import annotations
+
+from redunet.rivals.derpp import DarkExperienceReplay
+from redunet.rivals.er import ExperienceReplay
+from redunet.rivals.ewc import OnlineEWC
+from redunet.rivals.finetune import Finetune
+from redunet.rivals.icarl import ICaRL
+from redunet.rivals.joint import Joint
+from redunet.rivals.lwf import LearningWithoutForgetting
+from redunet.rivals.si import SynapticIntelligence
+from redunet.rivals.training import GradientLearner
+
+GRADIENT: dict[str, type[GradientLearner]] = {
+    cls.kind: cls
+    for cls in (
+        Finetune,
+        Joint,
+        LearningWithoutForgetting,
+        OnlineEWC,
+        SynapticIntelligence,
+        ICaRL,
+        ExperienceReplay,
+        DarkExperienceReplay,
+    )
+}
+"""Networks trained by gradient descent, by the names that `redunet compare` knows."""

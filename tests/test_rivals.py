@@ -82,7 +82,7 @@ def test_pictures_are_scaled_and_moved_as_by_hand() -> None:
     rng = np.random.RandomState(0)
     pictures = torch.from_numpy(rng.randint(0, 256, size=(20, 8, 6, 3)).astype(np.uint8))
     how = Pictures(white=255.0, augment=True)
-    moves = how.moves(np.random.RandomState(1), 20)
+    moves = how.moves(np.random.RandomState(1), 20, pictures.device)
     assert moves is not None
     assert {0, 1} == set(moves[:, 2].tolist())
     moved = how.moved(pictures, moves).numpy()
@@ -94,7 +94,7 @@ def test_pictures_are_scaled_and_moved_as_by_hand() -> None:
     wanted = (pictures.numpy() / 255 - COLOUR_MEAN) / COLOUR_DEVIATION
     np.testing.assert_allclose(how.plain(pictures), wanted.transpose(0, 3, 1, 2), atol=1e-6)
     grey = Pictures(white=16.0, augment=False)
-    assert grey.moves(np.random.RandomState(1), 20) is None
+    assert grey.moves(np.random.RandomState(1), 20, pictures.device) is None
     np.testing.assert_array_equal(grey.plain(pictures[..., 0])[:, 0], pictures[..., 0] / 16)
 
 
@@ -140,10 +140,11 @@ def test_fine_tuning_is_gradient_descent() -> None:
     x, y = TASKS[0]
     learner = make("finetune", epochs=1, batch_size=40, lr=0.5)
     network = copy.deepcopy(learner.network)
-    cross_entropy(
-        network(torch.from_numpy(x).float()[:, None] / 255), torch.from_numpy(y)
-    ).backward()  # type: ignore[no-untyped-call]
-    wanted = torch.cat([(p - 0.5 * p.grad).detach().flatten() for p in network.parameters()])  # type: ignore[operator]
+    loss = cross_entropy(network(torch.from_numpy(x).float()[:, None] / 255), torch.from_numpy(y))
+    parameters = list(network.parameters())
+    slopes = torch.autograd.grad(loss, parameters)
+    moved = [p.detach() - 0.5 * slope for p, slope in zip(parameters, slopes, strict=True)]
+    wanted = torch.cat([p.flatten() for p in moved])
     learner.partial_fit(x, y)
     torch.testing.assert_close(weights(learner), wanted, rtol=1e-5, atol=1e-7)
 
@@ -173,8 +174,9 @@ def test_resnet_trains_too(tmp_path: Path) -> None:
 
 
 def softened(outputs: NDArray[Any], temperature: float) -> NDArray[Any]:
-    powers: NDArray[Any] = np.exp(outputs / temperature)
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers = np.exp(outputs / temperature)
+    shares: NDArray[Any] = powers / powers.sum(axis=1, keepdims=True)
+    return shares
 
 
 def test_distillation_is_the_cross_entropy_of_softened_outputs() -> None:
@@ -226,8 +228,8 @@ def test_fisher_is_the_mean_squared_gradient_of_each_sample() -> None:
     got = fisher(network, inputs, targets)
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-9)
     # And by hand for the outputs' bias, whose gradient is one-hot minus probabilities.
-    p = torch.softmax(network(inputs), dim=1).detach()
-    by_hand = (torch.eye(6)[targets] - p).square().mean(dim=0)
+    shares = torch.softmax(network(inputs), dim=1).detach()
+    by_hand = (torch.eye(6)[targets] - shares).square().mean(dim=0)
     torch.testing.assert_close(got[-1], by_hand, rtol=1e-4, atol=1e-9)
 
 
@@ -238,7 +240,7 @@ def test_ewc_adds_the_gradient_of_its_penalty() -> None:
     information = [f.clone() for f in learner.anchor.importance]
     with torch.no_grad():
         for p in learner.network.parameters():
-            p += 0.01 * torch.randn_like(p)
+            p.add_(torch.randn_like(p), alpha=0.01)
             p.grad = torch.zeros_like(p)
     learner.regularize()
     parameters = list(learner.network.parameters())
@@ -291,7 +293,7 @@ def test_si_integrates_gradient_times_change_along_the_path() -> None:
             with torch.no_grad():
                 for p, s, g, e in zip(parameters, slope, own, earned, strict=True):
                     before = p.clone()
-                    p -= 0.2 * s
+                    p.sub_(s, alpha=0.2)
                     e -= g * (p - before)
         for o, e, p, a in zip(omega, earned, parameters, anchor, strict=True):
             o += e / ((p.detach() - a).square() + 0.1)
@@ -307,7 +309,8 @@ def test_si_integrates_gradient_times_change_along_the_path() -> None:
 def test_herding_chooses_greedily() -> None:
     rng = np.random.RandomState(0)
     features = rng.standard_normal((30, 5))
-    mean, chosen = features.mean(axis=0), []
+    mean = features.mean(axis=0)
+    chosen: list[int] = []
     for _ in range(12):
         costs = {
             row: np.linalg.norm(mean - features[[*chosen, row]].mean(axis=0))
@@ -348,7 +351,8 @@ def test_icarl_answers_the_nearest_mean_of_exemplars() -> None:
     x, _ = images(25, seed=8, labels=(0, 1, 2, 3, 4, 5))
 
     def unit(rows: NDArray[Any]) -> NDArray[Any]:
-        return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+        scaled: NDArray[Any] = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+        return scaled
 
     def features(pixels: NDArray[Any]) -> NDArray[Any]:
         inside = torch.from_numpy(pixels).float()[:, None] / 255
@@ -526,4 +530,6 @@ def test_published_settings_are_those_of_the_benchmark() -> None:
         assert settings(method, data)[name] == value
     for data, shape in (("mnist", (28, 28)), ("cifar10", (32, 32, 3)), ("digits", (8, 8))):
         for method, kind in GRADIENT.items():
-            kind(classes=range(10), input_shape=shape, device="cpu", **settings(method, data))
+            kind(
+                classes=tuple(range(10)), input_shape=shape, device="cpu", **settings(method, data)
+            )

@@ -12,6 +12,8 @@ from redunet.rivals.lwf import LearningWithoutForgetting
 from redunet.rivals.si import SynapticIntelligence
 from redunet.rivals.training import GradientLearner
 
+__all__ = ["GRADIENT", "GradientLearner"]
+
 GRADIENT: dict[str, type[GradientLearner]] = {
     cls.kind: cls
     for cls in (

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
+from redunet.rivals.pictures import send
 from redunet.rivals.training import GradientLearner
 
 
@@ -74,7 +75,7 @@ class LearningWithoutForgetting(GradientLearner):
         bias = head.bias[new].detach().requires_grad_()
         optimizer = torch.optim.SGD((weight, bias), lr=self.lr)
         for _ in range(self.epochs):
-            order = torch.from_numpy(self.rng.permutation(len(images))).to(images.device)
+            order = send(self.rng.permutation(len(images)), images.device)
             for rows in torch.split(order, self.batch_size):
                 optimizer.zero_grad()
                 loss = cross_entropy(features[rows] @ weight.mT + bias, among[rows])

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from redunet.rivals.pictures import send
+
 
 class Reservoir:
     """At most ``size`` items of a stream, uniformly drawn, without knowing its length.
@@ -35,15 +37,15 @@ class Reservoir:
         latest = {place: row for row, place in enumerate(places.tolist()) if place < self.size}
         if not latest:
             return
-        to = torch.tensor(list(latest), device=items[0].device)
-        rows = torch.tensor(list(latest.values()), device=items[0].device)
+        to = send(np.array(list(latest)), items[0].device)
+        rows = send(np.array(list(latest.values())), items[0].device)
         for kept, given in zip(self.items, items, strict=True):
             kept[to] = given[rows]
 
     def draw(self, rng: np.random.RandomState, n: int) -> tuple[Tensor, ...]:
         """At most n distinct items."""
         rows = rng.permutation(len(self))[:n]
-        chosen = torch.from_numpy(rows).to(self.items[0].device)
+        chosen = send(rows, self.items[0].device)
         return tuple(kept[chosen] for kept in self.items)
 
     def state(self, *names: str) -> dict[str, Tensor]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -45,9 +45,17 @@ class Stepper:
             self._graphs[shapes] = _Recorded(self._step, inputs)
         return self._graphs[shapes](*inputs)
 
-    def own_stream(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def own_stream(self) -> Iterator[None]:
         """Where to call from: recording wants a stream that is not the default one."""
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        if self._stream is None:
+            yield
+            return
+        outside = torch.cuda.current_stream()
+        self._stream.wait_stream(outside)
+        with torch.cuda.stream(self._stream):
+            yield
+        outside.wait_stream(self._stream)
 
 
 class _Recorded:

@@ -18,7 +18,7 @@ from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.inputs import checked_labels
 from redunet.progress import silent
 from redunet.rivals.backbones import BACKBONES, make_backbone
-from redunet.rivals.pictures import Pictures
+from redunet.rivals.pictures import Pictures, send
 from redunet.rivals.stepping import Stepper
 from redunet.settings import one_of, resolve_device, whole_number
 
@@ -144,11 +144,9 @@ class GradientLearner:
         self.new = sorted(set(targets.tolist()))
         self.n_tasks += 1
         self.rng = np.random.RandomState([self.seed, self.n_tasks])
-        flags = torch.backends.cudnn.flags(benchmark=True, allow_tf32=True)
-        with flags:
-            images, targets = self.begin(images, targets)
-            self._train(images, targets)
-            self.end(images, targets)
+        images, targets = self.begin(images, targets)
+        self._train(images, targets)
+        self.end(images, targets)
         self.past = self.seen
         self.new = []
         return self
@@ -199,8 +197,7 @@ class GradientLearner:
 
     def replayed(self, images: Tensor) -> Tensor:
         """Inputs of images that were put away, shifted and mirrored afresh."""
-        moves = self.pictures.moves(self.rng, len(images))
-        moves = None if moves is None else moves.to(images.device)
+        moves = self.pictures.moves(self.rng, len(images), images.device)
         return self.pictures.plain(self.pictures.moved(images, moves))
 
     def _train(self, images: Tensor, targets: Tensor) -> None:
@@ -218,7 +215,8 @@ class GradientLearner:
             return outputs.detach()
 
         stepper = Stepper(step, self._device)
-        with stepper.own_stream():
+        fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True)
+        with stepper.own_stream(), fastest:
             for rows, x in self._batches(images):
                 outputs = stepper(*self.inputs(x, targets[rows], rows))
                 self.after_step(images[rows], targets[rows], outputs)
@@ -227,9 +225,8 @@ class GradientLearner:
         """Rows and inputs of each batch of each epoch."""
         for epoch in range(self.epochs):
             self.progress(f"epoch {epoch + 1} of {self.epochs}", epoch / self.epochs)
-            order = torch.from_numpy(self.rng.permutation(len(images))).to(images.device)
-            moves = self.pictures.moves(self.rng, len(images))
-            moves = None if moves is None else moves.to(images.device)
+            order = send(self.rng.permutation(len(images)), images.device)
+            moves = self.pictures.moves(self.rng, len(images), images.device)
             for first in range(0, len(images), self.batch_size):
                 part = slice(first, first + self.batch_size)
                 rows = order[part]

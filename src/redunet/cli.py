@@ -95,7 +95,7 @@ def run(
     Settings come from a TOML file, from --set, or both. Of the stream: n_tasks, tasks,
     order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
     standardize-pixel, lift, lift-linear), statistics_from (first-task, whole-training-set,
-    nowhere), mean_per, n_kernels, seed. Of the network: n_layers, eps, step, step_decay,
+    nowhere), mean_per, n_kernels, centred, seed. Of the network: n_layers, eps, step, step_decay,
     step_kind, sharpness, n_components, dtype.
 
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
@@ -231,7 +231,7 @@ def _parsed(words: list[str] | None) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, a word, none, or a tuple of these where there are commas."""
+    """A number, a word, true, false, none, or a tuple of these where there are commas."""
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part.strip())
     text = text.strip()
@@ -240,7 +240,7 @@ def _value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    return None if text.lower() == "none" else text
+    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
 
 
 def _whole_numbers(name: str, text: str, least: int) -> list[int]:

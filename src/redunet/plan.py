@@ -53,6 +53,8 @@ class Plan:
     mean_per : str
         Of lifts: "pixel" or "channel", what has a mean of its own.
     n_kernels : int
+    centred : bool
+        Of lifts: whether each image's own mean is subtracted.
     seed : int
         Of kernels and subsets.
     n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype
@@ -69,6 +71,7 @@ class Plan:
     statistics_from: str = "first-task"
     mean_per: str = "pixel"
     n_kernels: int = 5
+    centred: bool = False
     seed: int = 0
     n_layers: int = 50
     eps: float = 0.5
@@ -122,6 +125,8 @@ class Plan:
                     f"expected {name} to be one of {', '.join(allowed)}, "
                     f"got {getattr(self, name)!r}"
                 )
+        if not isinstance(self.centred, bool):
+            raise SettingsError(f"expected centred to be true or false, got {self.centred!r}")
         if self.statistics_from == "nowhere" and self.features.startswith("standardize"):
             raise SettingsError("expected statistics to standardize with, got 'nowhere'")
         return self
@@ -159,9 +164,16 @@ class Plan:
             shape, images = (*shape, 1), images[..., None]
         relu = self.features == "lift"
         if self.statistics_from == "nowhere":
-            return GaussianLift(self.seed, shape, self.n_kernels, relu)
+            return GaussianLift(self.seed, shape, self.n_kernels, relu, self.centred)
         per: Any = self.mean_per
-        return GaussianLift.learn(images, self.seed, n_kernels=self.n_kernels, relu=relu, per=per)
+        return GaussianLift.learn(
+            images,
+            self.seed,
+            n_kernels=self.n_kernels,
+            relu=relu,
+            centred=self.centred,
+            per=per,
+        )
 
     def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
         """A model that has learnt nothing yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast
@@ -36,6 +37,10 @@ class GaussianLift:
     n_kernels : int, default=5
     relu : bool, default=True
         Whether negative responses become zero.
+    centred : bool, default=False
+        Whether each image's own mean over all pixels and channels is subtracted,
+        so that its brightness plays no part; features are then larger by the
+        number of pixel values, which keeps them exact.
     mean_image : Tensor of shape ``input_shape``, default=None
         Subtracted from each image.
     learnt_from_data : bool, default=False
@@ -48,6 +53,7 @@ class GaussianLift:
     input_shape: tuple[int, int, int] = (32, 32, 3)
     n_kernels: int = 5
     relu: bool = True
+    centred: bool = False
     mean_image: Tensor | None = None
     learnt_from_data: bool = False
 
@@ -66,6 +72,7 @@ class GaussianLift:
         *,
         n_kernels: int = 5,
         relu: bool = True,
+        centred: bool = False,
         per: Literal["pixel", "channel"] = "pixel",
     ) -> GaussianLift:
         """A lift that subtracts the mean of given images, (n, height, width, channels).
@@ -85,6 +92,7 @@ class GaussianLift:
             cast("tuple[int, int, int]", tuple(pixels.shape[1:])),
             n_kernels,
             relu,
+            centred,
             mean_image=mean,
             learnt_from_data=True,
         )
@@ -106,22 +114,35 @@ class GaussianLift:
     def _mean_response(self) -> Tensor | None:
         if self.mean_image is None:
             return None
-        return self._convolve(self.mean_image.to(torch.float64)[None])
+        return self._respond(self.mean_image.to(torch.float64)[None])
 
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width, channels)."""
         X = X.to(torch.float64)
-        if not torch.equal(X, X.round()) or float(X.abs().max()) > 2**16:
+        if not torch.equal(X, X.round()) or float(X.abs().max()) > self._largest_pixel:
             raise DataError(
                 "expected whole pixel values such as 0 to 255, got fractions or very large ones: "
                 "pass the images as uint8"
             )
-        response = self._convolve(X)
+        response = self._respond(X)
         if self._mean_response is not None:
             response = response - self._mean_response.to(X.device)
         if self.relu:
             response = response.clamp_(min=0)
         return response.reshape(len(X), -1)
+
+    @property
+    def _largest_pixel(self) -> int:
+        # Beyond it sums of products might not fit the 53 bits of a float64 any more.
+        return 2**10 if self.centred else 2**16
+
+    def _respond(self, X: Tensor) -> Tensor:
+        """Responses to images, or to what is left of them without their own mean."""
+        response = self._convolve(X)
+        if not self.centred:
+            return response
+        flat = self._convolve(X.new_ones(1, *self.input_shape))
+        return response * math.prod(self.input_shape) - X.sum(dim=(1, 2, 3))[:, None, None] * flat
 
     def _convolve(self, X: Tensor) -> Tensor:
         """Responses, (n, n_kernels, height · width), of images, (n, height, width, channels)."""
@@ -135,6 +156,7 @@ class GaussianLift:
             "input_shape": self.input_shape,
             "n_kernels": self.n_kernels,
             "relu": self.relu,
+            "centred": self.centred,
             "learnt_from_data": self.learnt_from_data,
         }
         return values, {} if self.mean_image is None else {"mean_image": self.mean_image}

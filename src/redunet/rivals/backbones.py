@@ -30,7 +30,10 @@ class Backbone(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs, (n, n_outputs)."""
-        outputs: Tensor = self.head(self.body(x))
+        features = self.body(x)
+        # In mixed precision too the outputs are exact ones: they are remembered and compared.
+        with torch.autocast(x.device.type, enabled=False):
+            outputs: Tensor = self.head(features.to(self.head.weight.dtype))
         return outputs
 
 

@@ -50,6 +50,8 @@ class GradientLearner:
         The largest pixel value.
     augment : bool, default=False
         Whether training images are shifted and mirrored at random.
+    mixed_precision : bool, default=False
+        Whether a GPU trains with convolutions in bfloat16; weights stay in float32.
     seed : int, default=0
         Of initial weights, order and augmentation.
     device : str, default="auto"
@@ -66,6 +68,7 @@ class GradientLearner:
     weight_decay: float = 0.0
     white: float = 255.0
     augment: bool = False
+    mixed_precision: bool = False
     seed: int = 0
     device: str = "auto"
 
@@ -206,9 +209,12 @@ class GradientLearner:
             self.network.parameters(), lr=self.lr, weight_decay=self.weight_decay
         )
 
+        mixed = self.mixed_precision and self._device.startswith("cuda")
+
         def step(*inputs: Tensor) -> Tensor:
             optimizer.zero_grad()
-            loss, outputs = self.loss(*inputs)
+            with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+                loss, outputs = self.loss(*inputs)
             loss.backward()  # type: ignore[no-untyped-call]
             self.regularize()
             optimizer.step()

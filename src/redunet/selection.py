@@ -150,7 +150,7 @@ def tune_closed_form(
     """
     known = model.own_settings()
     if not known:
-        raise SettingsError(f"expected a method with settings to choose, got {model.method!r}")
+        raise SettingsError(f"expected a method with settings to choose, got {model.kind!r}")
     unknown = [name for name in grid if name not in known]
     if unknown or not grid:
         got = repr(unknown[0]) if unknown else "none"

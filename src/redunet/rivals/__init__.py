@@ -8,8 +8,7 @@ from redunet.rivals.qda import QuadraticDiscriminant
 from redunet.rivals.ridge import RidgeToOneHot
 
 CLOSED_FORM: dict[str, type[Any]] = {
-    "ncm": NearestClassMean,
-    "lda": LinearDiscriminant,
-    "ridge": RidgeToOneHot,
-    "qda": QuadraticDiscriminant,
+    cls.kind: cls
+    for cls in (NearestClassMean, LinearDiscriminant, RidgeToOneHot, QuadraticDiscriminant)
 }
+"""Functions of the class moments, by the names that the commands know."""

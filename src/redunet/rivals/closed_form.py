@@ -50,13 +50,13 @@ class LinearScores:
 class ClosedForm(ClassifierMixin, MomentEstimator):
     """A classifier that is a function of the class moments, solved when it is next needed.
 
-    A subclass names its ``method``, checks the parameters of its own in
+    A subclass names its ``kind``, checks the parameters of its own in
     `own_settings` and solves in `_solve`. New samples are put where those that were
     learnt were: on the unit sphere, or with ``normalize="class"`` within the
     range given.
     """
 
-    method: ClassVar[str]
+    kind: ClassVar[str]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
@@ -121,13 +121,13 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         self.own_settings()
 
     def _plain_settings(self) -> dict[str, Any]:
-        return {"method": self.method, **self.own_settings()}
+        return {"kind": self.kind, **self.own_settings()}
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
-        if values.get("method") != cls.method:
+        if values.get("kind") != cls.kind:
             raise SettingsError(f"expected a model of {cls.__name__}")
-        return cls(**{name: value for name, value in values.items() if name != "method"})
+        return cls(**{name: value for name, value in values.items() if name != "kind"})
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

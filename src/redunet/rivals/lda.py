@@ -45,7 +45,7 @@ class LinearDiscriminant(ClosedForm):
 
     Parameters
     ----------
-    regularization : float, default=1e-3
+    regularization : float, default=0.01
         ρ, above 0 and at most 1: the covariance W is taken as
         (1 − ρ) W + ρ (tr W / d) I.
     features, normalize, input_range, device
@@ -57,11 +57,11 @@ class LinearDiscriminant(ClosedForm):
     ``shrinkage=regularization``, on the feature vectors.
     """
 
-    method = "lda"
+    kind = "lda"
 
     def __init__(
         self,
-        regularization: float = 1e-3,
+        regularization: float = 0.01,
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,

@@ -40,7 +40,7 @@ class NearestClassMean(ClosedForm):
     array([0, 1])
     """
 
-    method = "ncm"
+    kind = "ncm"
 
     def __init__(
         self,

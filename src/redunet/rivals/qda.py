@@ -102,7 +102,7 @@ class QuadraticDiscriminant(ClosedForm):
     NeurIPS 2023.
     """
 
-    method = "qda"
+    kind = "qda"
 
     def __init__(
         self,

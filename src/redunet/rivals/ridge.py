@@ -46,7 +46,7 @@ class RidgeToOneHot(ClosedForm):
 
     Parameters
     ----------
-    regularization : float, default=1e-3
+    regularization : float, default=0.01
         ρ, above 0: the penalty is m ρ (tr T / d) ‖w‖² for m samples of
         covariance T. The intercept is not penalised.
     features, normalize, input_range, device
@@ -58,11 +58,11 @@ class RidgeToOneHot(ClosedForm):
     ``Ridge`` with ``alpha`` = m ρ tr T / d, on the feature vectors.
     """
 
-    method = "ridge"
+    kind = "ridge"
 
     def __init__(
         self,
-        regularization: float = 1e-3,
+        regularization: float = 0.01,
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,

@@ -122,3 +122,30 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_words_about_the_records_are_the_records() -> None:
+    results = Path(__file__).parents[1] / "results"
+    words = " ".join((results / "README.md").read_text(encoding="utf-8").split())
+
+    def candidates(data: str, method: str) -> Any:
+        record = json.loads((results / "tune" / f"closed-form-{data}-{method}.json").read_text())
+        assert (record["method"], record["plan"]["data"]) == (method, data)
+        assert record["plan"]["features"] == "pixels"
+        assert record["chosen"]["held_out"] == record["candidates"][0]
+        return record["candidates"]
+
+    for data in ("digits", "mnist"):
+        for method, name in (("lda", "LDA"), ("ridge", "ridge")):
+            best = candidates(data, method)[0]
+            accuracy = f"{best['held_out_accuracy']:.3f}"
+            assert f"{name} {best['regularization']:g} ({accuracy})" in words
+    mnist, digits = candidates("mnist", "qda"), candidates("digits", "qda")[0]
+    gaussian = next(c for c in mnist if c["distance"] == "gaussian")
+    assert (mnist[0]["distance"], digits["distance"]) == ("correlation", "gaussian")
+    said = f"QDA {mnist[0]['regularization']} by correlations ({mnist[0]['held_out_accuracy']:.3f};"
+    assert said in words
+    said = f"also at {gaussian['regularization']}, {gaussian['held_out_accuracy']:.3f})"
+    assert said in words
+    said = f"QDA {digits['regularization']}, Gaussian ({digits['held_out_accuracy']:.3f})"
+    assert said in words

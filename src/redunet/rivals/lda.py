@@ -29,7 +29,7 @@ def linear_discriminant(
         ρ; W is the covariance within the classes, Σ_j Σ (x − μ_j)(x − μ_j)ᵀ / m.
     """
     means = s / n[:, None]
-    W = torch.zeros_like(means[0].diag())
+    W = means.new_zeros(means.shape[1], means.shape[1])
     for scatter in scatters(n, s, S):
         W += scatter
     W /= n.sum()

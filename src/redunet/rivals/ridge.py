@@ -30,7 +30,7 @@ def ridge_to_one_hot(
     """
     m, shares = n.sum(), n / n.sum()
     mean = s.sum(dim=0) / m
-    T = torch.zeros_like(mean.diag())
+    T = s.new_zeros(s.shape[1], s.shape[1])
     for S_j in S:
         T += S_j
     T = T.div_(m).sub_(torch.outer(mean, mean))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -20,7 +19,6 @@ from torch import Tensor
 from redunet.built import Built
 from redunet.estimator import MomentEstimator
 from redunet.features import FeatureMap
-from redunet.model import Model
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet
 from redunet.readouts import NearestSubspace
@@ -178,28 +176,6 @@ class ReduNetClassifier(
         memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
         return memberships
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file; equal models give equal files, to the byte."""
-        moments = self._fitted_moments()
-        embedding = self._unchanged_embedding()
-        Model(self._settings(), embedding, moments, self._feature_names()).save(path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model from a file."""
-        read = Model.load(path)
-        model = cls(
-            **read.settings.to_dict(),
-            features=read.embedding.features,
-            normalize=read.embedding.normalize,
-            input_range=read.embedding.input_range,
-        )
-        model.n_features_in_ = read.n_features_in
-        if read.feature_names is not None:
-            model.feature_names_in_ = np.asarray(read.feature_names, dtype=object)
-        model._learnt_through = read.embedding
-        return model._keep(read.moments)
-
     @property
     def network_(self) -> ReduNet:
         """The network of the moments and settings as they are now."""
@@ -221,8 +197,12 @@ class ReduNetClassifier(
         self._settings().components(n_features)
         parse_memory(self.memory)
 
-    def _identity(self) -> dict[str, Any]:
-        return {**self._settings().to_dict(), **super()._identity()}
+    def _plain_settings(self) -> dict[str, Any]:
+        return self._settings().to_dict()
+
+    @classmethod
+    def _made_with(cls, values: dict[str, Any]) -> Self:
+        return cls(**Settings.checked(**values).to_dict())
 
     def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
         """New samples on the unit sphere, (rows, d), pass by pass."""

@@ -127,34 +127,41 @@ def run(
 def tune(
     data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
     out: Out = Path("runs/tune"),
+    method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
     settings: Settings = None,
     search: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
     ] = None,
-    components: Annotated[str, typer.Option(help="Numbers of components to try.")] = (
+    components: Annotated[str, typer.Option(help="Numbers of components to try, for redunet.")] = (
         "5,8,10,12,15,20,28,40,60"
     ),
     per_class: Annotated[int, typer.Option(help="Training samples to evaluate on.")] = 200,
-    paper_rule: Annotated[bool, typer.Option(help="Compute the paper's rule too.")] = True,
+    paper_rule: Annotated[
+        bool, typer.Option(help="For redunet: compute the paper's rule too.")
+    ] = True,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
 ) -> None:
     """Choose settings on training data; test data is never read.
 
-    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5
+    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
+    or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
-    from redunet.commands import tune_plan
+    from redunet.commands import tune_plan, tune_rival
     from redunet.plan import Plan
 
     plan = Plan().changed({"data": data, **_parsed(settings)})
     grid = {key: list(_as_tuple(value)) for key, value in _parsed(search).items()}
     wanted = _whole_numbers("components", components, least=1)
     with _progress() as tell:
-        said = tune_plan(
-            plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
-        )
+        if method == "redunet":
+            said = tune_plan(
+                plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
+            )
+        else:
+            said = tune_rival(method, plan, grid, per_class, out, device, data_dir, tell)
     Console().print(*said, sep="\n")
 
 

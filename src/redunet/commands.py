@@ -15,6 +15,8 @@ from redunet.plan import Plan
 from redunet.progress import Progress
 from redunet.report.tables import accuracy_table
 from redunet.reproduce import Reproduction
+from redunet.rivals import CLOSED_FORM
+from redunet.settings import one_of
 from redunet.streams import pooled
 
 Lines = list[Any]
@@ -58,8 +60,38 @@ def tune_plan(
     )
     record = {"plan": plan.to_dict(), "grid": dict(grid), **environment(), **found}
     write_record(storage.make_folder(out) / "tune.json", record)
-    table = Table(title=f"{plan.data}, best on {found['chosen_on']}", title_justify="left")
     names = [*grid, "n_components", "held_out_accuracy", "estimated_label_accuracy"]
+    return _best(plan.data, found, names, out)
+
+
+def tune_rival(
+    method: str,
+    plan: Plan,
+    grid: Mapping[str, Sequence[Any]],
+    per_class: int,
+    out: Path,
+    device: str,
+    data_dir: Path | None,
+    progress: Progress,
+) -> Lines:
+    """Choose a closed-form rival's settings on a plan's training data, and leave a record."""
+    one_of("method", method, ("redunet", *CLOSED_FORM))
+    tasks = plan.stream(load(plan.data, data_dir))
+    model = CLOSED_FORM[method](features=plan.feature_map(tasks), device=device)
+    x_train, y_train = pooled(tasks, "train")
+    found = selection.tune_closed_form(
+        model, x_train, y_train, grid, per_class=per_class, seed=plan.seed, progress=progress
+    )
+    of_network = plan.settings().to_dict()
+    what = {name: value for name, value in plan.to_dict().items() if name not in of_network}
+    record = {"method": method, "plan": what, "grid": dict(grid), **environment(), **found}
+    write_record(storage.make_folder(out) / "tune.json", record)
+    return _best(f"{method} on {plan.data}", found, [*grid, "held_out_accuracy"], out)
+
+
+def _best(what: str, found: dict[str, Any], names: list[str], out: Path) -> Lines:
+    """A table of the best candidates."""
+    table = Table(title=f"{what}, best on {found['chosen_on']}", title_justify="left")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for candidate in found["candidates"][:10]:

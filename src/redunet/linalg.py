@@ -37,15 +37,34 @@ def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
         for index in range(A.shape[0]):
             inverse[index], log_det[index] = spd_inverse(A[index])
         return inverse, log_det
+    factor = cholesky(A, "raise eps, lower step, or use dtype='float64'")
+    log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return torch.cholesky_inverse(factor), log_det
+
+
+def cholesky(A: Tensor, remedy: str) -> Tensor:
+    """The lower triangular L with L Lᵀ = A.
+
+    Parameters
+    ----------
+    A : Tensor of shape (..., d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    remedy : str
+        What to do where A is not, for the error.
+
+    Returns
+    -------
+    Tensor of shape (..., d, d)
+    """
+    factor: Tensor
     factor, info = torch.linalg.cholesky_ex(A)
     if bool(info.any()):
         raise NumericalError(
             f"expected a positive definite matrix, but the Cholesky factorisation of a "
             f"{A.shape[-1]} x {A.shape[-1]} matrix in {str(A.dtype).removeprefix('torch.')} "
-            f"failed: raise eps, lower step, or use dtype='float64'"
+            f"failed: {remedy}"
         )
-    log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return torch.cholesky_inverse(factor), log_det
+    return factor
 
 
 def congruence(L: Tensor, S: Tensor) -> Tensor:

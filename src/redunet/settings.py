@@ -40,11 +40,11 @@ class Settings:
         n_components = values["n_components"]
         return cls(
             n_layers=whole_number("n_layers", values["n_layers"], least=0),
-            eps=_number("eps", values["eps"], above=1e-100, most=1e100),
-            step=_number("step", values["step"], above=0.0),
-            step_decay=_number("step_decay", values["step_decay"], above=0.0, most=1.0),
+            eps=number("eps", values["eps"], above=1e-100, most=1e100),
+            step=number("step", values["step"], above=0.0),
+            step_decay=number("step_decay", values["step_decay"], above=0.0, most=1.0),
             step_kind=one_of("step_kind", values["step_kind"], ("absolute", "relative")),
-            sharpness=_number("sharpness", values["sharpness"], above=0.0),
+            sharpness=number("sharpness", values["sharpness"], above=0.0),
             n_components=None
             if n_components is None
             else whole_number("n_components", n_components, least=1),
@@ -110,14 +110,15 @@ def resolve_device(device: Any) -> str:
         ) from None
 
 
-def _number(name: str, value: Any, *, above: float, most: float = math.inf) -> float:
+def number(name: str, value: Any, *, above: float, most: float = math.inf) -> float:
+    """The value as a float, where it is a finite number above one bound and up to another."""
     if not isinstance(value, bool) and isinstance(value, Real):
         try:
-            number = float(value)
+            real = float(value)
         except OverflowError:
-            number = math.inf
-        if math.isfinite(number) and above < number <= most:
-            return number
+            real = math.inf
+        if math.isfinite(real) and above < real <= most:
+            return real
     limit = f" and at most {most:g}" if math.isfinite(most) else ""
     raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
 

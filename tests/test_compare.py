@@ -45,12 +45,14 @@ class Means:
         input_shape: tuple[int, ...],
         backbone: str = "mlp",
         epochs: int = 1,
+        sharp: bool = True,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
         if epochs < 1:
             raise SettingsError(f"expected epochs to be a whole number from 1 on, got {epochs}")
-        self.classes, self.input_shape = classes, input_shape
+        self.classes, self.input_shape, self.sharp = classes, input_shape, sharp
+        self.made_for = device  # as where a network was put
         self.epochs, self.seed, self.device = epochs, seed, device
         self.means: dict[int, torch.Tensor] = {}
         self.exemplars = torch.zeros(0, *input_shape, dtype=torch.uint8)
@@ -84,10 +86,10 @@ class Means:
         storage.save(path, tensors, content)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, device: str = "auto") -> Self:
         tensors, content = storage.load(path)
         shape, epochs, seed = content["shape"], content["epochs"], content["seed"]
-        model = cls(classes=(), input_shape=tuple(shape), epochs=epochs, seed=seed)
+        model = cls(classes=(), input_shape=tuple(shape), epochs=epochs, seed=seed, device=device)
         model.exemplars = tensors.pop("exemplars.images", model.exemplars)
         model.means = {int(name.split(".")[1]): mean for name, mean in tensors.items()}
         return model
@@ -221,7 +223,7 @@ def test_a_learner_that_was_saved_runs_where_it_ran_and_tells_of_it(tmp_path: Pa
         run(make(), tasks, {}, tmp_path, progress=stop_at("task 4 of 5"))
     told: list[tuple[str, float]] = []
     _, learner = run(make(), tasks, {}, tmp_path, progress=lambda *words: told.append(words))
-    assert learner.device == "cpu"
+    assert learner.device == learner.made_for == "cpu"
     assert [what for what, _ in told[:3]] == [
         "task 4 of 5",
         "task 4 of 5, class 6",
@@ -251,14 +253,22 @@ def test_commands_side_by_side_share_a_record(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_the_command_in_the_record_makes_the_record(tmp_path: Path) -> None:
-    changes = {"er": {"epochs": 5}, "redunet": {"n_kernels": 1, "features": "lift"}}
+    changes = {"er": {"epochs": 5, "sharp": False}, "redunet": {"n_kernels": 1, "features": "lift"}}
     record = call(tmp_path / "a", seeds=(2, 0), changes=changes)
-    assert by_method(record)["er"]["settings"] == {"backbone": "mlp", "epochs": 5}
-    assert by_method(record)["er"]["changed"] == {"epochs": {"usual": 2, "here": 5}}
+    assert by_method(record)["er"]["settings"] == {
+        "backbone": "mlp",
+        "epochs": 5,
+        "sharp": False,
+    }
+    assert by_method(record)["er"]["changed"] == {
+        "epochs": {"usual": 2, "here": 5},
+        "sharp": {"usual": None, "here": False},
+    }
     assert [run["seed"] for run in by_method(record)["redunet"]["runs"]] == [0, 2]
     assert record["command"] == (
         "redunet compare --data digits --seeds 0,2 --methods redunet,finetune,joint,er "
-        "--set redunet.features=lift --set redunet.n_kernels=1 --set er.epochs=5"
+        "--set redunet.features=lift --set redunet.n_kernels=1 --set er.epochs=5 "
+        "--set er.sharp=false"
     )
     words = [*shlex.split(record["command"])[1:], "--device", "cpu", "--out", str(tmp_path / "b")]
     done = CliRunner().invoke(main, words)
@@ -309,7 +319,10 @@ def test_the_screen_says_what_to_expect_and_why(tmp_path: Path) -> None:
         (["--methods", ","], "got 'none'"),
         (["--set", "erp.epochs=3"], "got 'erp'"),
         (["--set", "epochs=3"], "expected METHOD.KEY=VALUE, got 'epochs' as METHOD.KEY"),
-        (["--set", "er.epoch=3"], "expected settings of er among backbone, epochs, n_exemplars"),
+        (
+            ["--set", "er.epoch=3"],
+            "expected settings of er among backbone, epochs, n_exemplars, sharp",
+        ),
         (["--set", "er.seed=3"], "got 'seed'"),
         (["--set", "er.epochs=0"], "expected epochs to be a whole number from 1 on"),
         (["--set", "redunet.n_tasks=3"], "expected settings of redunet among features"),

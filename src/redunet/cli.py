@@ -287,7 +287,7 @@ def _parsed(words: list[str] | None) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, a word, none, or a tuple of these where there are commas."""
+    """A number, a word, true, false, none, or a tuple of these where there are commas."""
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part.strip())
     text = text.strip()
@@ -296,7 +296,7 @@ def _value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    return None if text.lower() == "none" else text
+    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
 
 
 def _whole_numbers(name: str, text: str, least: int) -> list[int]:

@@ -258,9 +258,8 @@ def _commands(data: str, methods: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(_word, value))
-    return "none" if value is None else str(value)
+    """A setting as it is typed."""
+    return ",".join(map(_word, value)) if isinstance(value, list) else str(value).lower()
 
 
 def _folder(out: Path, method: str, seed: int) -> Path:

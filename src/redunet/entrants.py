@@ -123,7 +123,7 @@ class Entrant:
         """One that has learnt nothing yet."""
         if self.method in GRADIENT:
             gradient: Learner = GRADIENT[self.method](
-                classes=tuple(label for task in tasks for label in task.classes),
+                classes=tuple(sorted(label for task in tasks for label in task.classes)),
                 input_shape=tasks[0].data.x_train.shape[1:],
                 seed=seed,
                 device=device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import platform
@@ -202,7 +203,9 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def _restored(learner: Any, checkpoint: Path) -> Any:
     """The learner as it was saved; where it runs is not in a file."""
-    restored = type(learner).load(checkpoint)
+    load = type(learner).load
+    where = {"device": learner.device} if "device" in inspect.signature(load).parameters else {}
+    restored = load(checkpoint, **where)
     for name in ("device", "memory"):
         if hasattr(learner, name):
             setattr(restored, name, getattr(learner, name))

@@ -115,7 +115,8 @@ experiment.run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), Path
 def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path, when: str) -> None:
     root = str(Path(__file__).parents[1])
     command = [sys.executable, "-c", KILLED, str(tmp_path / "b"), when]
-    environment = {**os.environ, "PYTHONPATH": root}
+    paths = filter(None, (root, os.environ.get("PYTHONPATH")))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True)
     assert done.returncode == -signal.SIGKILL
     tasks, features = stream()

@@ -205,6 +205,62 @@ def reproduce(
     Console().print(*commands.verdict(record, out), sep="\n")
 
 
+@main.command()
+def compare(
+    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="By default all that are named above.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="METHOD.KEY=VALUE", help="A setting; may be given several times."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/compare-DATA.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float64 or float32, of ReduNet's layers.")
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Set methods beside one another, over the same stream of five tasks.
+
+    Methods: redunet; by gradient descent finetune, joint (the upper bound), lwf, ewc, si, and with
+    exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda. Each run has a folder of its
+    own, so several commands may work on different methods of one --out side by side; the tables
+    are of all that is finished there.
+
+    Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
+    """
+    from redunet import compare as comparison
+    from redunet.commands import standings
+    from redunet.entrants import NAMES
+
+    changes: dict[str, dict[str, Any]] = {"redunet": {"dtype": dtype}} if dtype else {}
+    for name, value in _parsed(settings).items():
+        method, dot, key = name.partition(".")
+        if not dot:
+            raise SettingsError(f"expected METHOD.KEY=VALUE, got {name!r} as METHOD.KEY")
+        changes.setdefault(method, {})[key] = value
+    out = out or Path("runs") / f"compare-{data}"
+    with _progress() as tell:
+        record = comparison.compare(
+            data,
+            out,
+            methods=tuple(NAMES) if methods is None else _words(methods),
+            seeds=_whole_numbers("seeds", seeds, least=0),
+            changes=changes,
+            device=device,
+            memory=memory,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*standings(record, out), sep="\n")
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
     """A bar that says what is being done, on a terminal; warnings about streaming are expected."""
@@ -254,6 +310,10 @@ def _whole_numbers(name: str, text: str, least: int) -> list[int]:
     from redunet.settings import whole_number
 
     return [whole_number(name, value, least=least) for value in _as_tuple(_value(text))]
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What the commands `run`, `tune` and `reproduce` do, and the lines they leave on the screen."""
+"""What the commands do beyond their calls, and the lines that they leave on the screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from redunet.datasets import load
 from redunet.experiment import environment, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
-from redunet.report.tables import accuracy_table
+from redunet.report.methods import (
+    accuracy_grid,
+    accuracy_notes,
+    cost_grid,
+    cost_notes,
+    honesty_notes,
+)
+from redunet.report.tables import accuracy_table, terminal_table
 from redunet.reproduce import Reproduction
 from redunet.rivals import CLOSED_FORM
 from redunet.settings import one_of
@@ -119,6 +126,20 @@ def verdict(record: dict[str, Any], out: Path) -> Lines:
         *_joint_lines(joint),
         _metrics_line(record["variants"][0]["runs"][0]["summary"]),
         f"Left behind: {out / 'report.html'}, report.md, record.json and figures",
+    ]
+
+
+def standings(record: dict[str, Any], out: Path) -> Lines:
+    """What a comparison found."""
+    return [
+        record["what"],
+        terminal_table(accuracy_grid(record)),
+        *accuracy_notes(record),
+        "",
+        terminal_table(cost_grid(record)),
+        *cost_notes(record),
+        *honesty_notes(record),
+        f"Left behind: {out / 'report.html'}, report.md, record.json and accuracy.png",
     ]
 
 

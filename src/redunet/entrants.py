@@ -37,7 +37,7 @@ PLANS = {name: REPRODUCTIONS[name].plan for name in ("mnist", "cifar10")}
 """Stream, features and network where the paper has them; other data sets have the defaults."""
 
 STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
-FEATURES = ("features", "statistics_from", "mean_per", "n_kernels")
+FEATURES = ("features", "statistics_from", "mean_per", "n_kernels", "centred")
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
 

@@ -155,7 +155,7 @@ def _missing(record: Record) -> list[str]:
 
 
 def comparison_markdown(record: Record) -> str:
-    """The README's table: ours, and beside them what others have printed, marked as theirs."""
+    """The README's table: what was run here, and beside it what others report, marked as theirs."""
     paper, published = paper_rows(record), record["published"]
     runs = {method["name"]: method for method in record["methods"]}
     missing = [one["name"] for one in record["missing"] if one["name"] not in runs]
@@ -163,10 +163,12 @@ def comparison_markdown(record: Record) -> str:
     ours: list[int] = []
     for name in dict.fromkeys([*runs, *missing]):
         if method := runs.get(name):
-            ours += [len(rows)] if method["method"] == "redunet" else []
-            kept = in_bytes(sum(bytes_kept(method).values()))
-            cells = [f"{name} (ours)", *accuracy_cells(record, method)]
-            tail = [kept, raw_data(method)]
+            label = name
+            if method["method"] == "redunet":
+                ours.append(len(rows))
+                label = f"{name} (ours)"
+            cells = [label, *accuracy_cells(record, method)]
+            tail = [in_bytes(sum(bytes_kept(method).values())), raw_data(method)]
         else:
             cells = [f"{name} (missing)", *[UNKNOWN] * len(record["stream"])]
             tail = [UNKNOWN, UNKNOWN]

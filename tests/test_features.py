@@ -135,3 +135,21 @@ def test_what_a_map_cannot_use_is_refused() -> None:
         GaussianLift(0, (8, 8))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="expected a feature map among"):
         restore("wavelets", {}, {})
+
+
+def test_a_centred_lift_is_exact_and_blind_to_brightness() -> None:
+    """Whole numbers throughout, as Python's integers have them; a shade more changes nothing."""
+    rng = np.random.RandomState(3)
+    lift = GaussianLift(5, centred=True)
+    image = rng.randint(0, 256, size=(32, 32, 3))
+    image[:16] = 255
+    kernels = lift.kernels.to(torch.int64).numpy().reshape(5, 3, 3, 3)
+    assert not kernels.sum(axis=(1, 2, 3)).any()
+    inside = np.pad(image * image.size - image.sum(), ((1, 1), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(inside, (3, 3), axis=(0, 1))
+    wanted = np.einsum("hwcij,kcij->khw", windows.astype(object), kernels.astype(object))
+    assert max(abs(value) for value in wanted.ravel()) > 2**44
+    got = lift(torch.from_numpy(image)[None]).numpy().reshape(5, 32, 32)
+    np.testing.assert_array_equal(got.astype(np.int64), np.maximum(wanted, 0).astype(np.int64))
+    darker = torch.from_numpy(image // 2)[None]
+    assert torch.equal(lift(darker + 100), lift(darker))

@@ -226,7 +226,7 @@ def peak_memory() -> int:
 
 def rates_by_layer(model: ReduNetClassifier) -> dict[str, list[float]]:
     """The objective and its two terms before each layer of a model's network."""
-    rates = [layer.rate for layer in model.network_.layers]
+    rates = model.network_.rates()
     return {
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],

@@ -19,7 +19,7 @@ from redunet.errors import DataError
 from redunet.grid import unit_rows
 from redunet.layer import Layer
 from redunet.moments import ClassMoments, Label
-from redunet.rate import Coding, Sigma_of
+from redunet.rate import Coding, Rate, Sigma_of
 
 MAX_RELATIVE_STEP = 2.0
 """Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
@@ -75,6 +75,7 @@ class LayerStream:
         self._keep = keep
         self._kept: tuple[Layer, ...] | None = None
         self._last: Tensor | None = None
+        self._rates: tuple[Rate, ...] = ()
 
     def __len__(self) -> int:
         return self._schedule.n_layers
@@ -85,14 +86,17 @@ class LayerStream:
             return
         Sigma = self.first_moments
         layers: list[Layer] = []
+        rates: list[Rate] = []
         for index in range(len(self)):
             step = self._schedule.at(index, self._coding.alpha)
             layer = Layer.from_moments(Sigma, self._coding, step)
+            rates.append(layer.rate)
             if self._keep:
                 layers.append(layer)
             yield layer
             Sigma = layer.move_moments(Sigma, self._coding.counts)
         self._last = Sigma
+        self._rates = tuple(rates)
         if self._keep:
             self._kept = tuple(layers)
 
@@ -102,6 +106,13 @@ class LayerStream:
         if self._last is None:
             deque(self, maxlen=0)
         return cast(Tensor, self._last)
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The objective before each layer; makes a pass if none was finished."""
+        if len(self._rates) < len(self):
+            deque(self, maxlen=0)
+        return self._rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +153,12 @@ class ReduNet:
         if isinstance(self.layers, LayerStream):
             return self.layers.last_moments
         return moments_after(self.layers[-1], self.counts, self.eps)
+
+    def rates(self) -> tuple[Rate, ...]:
+        """The objective before each layer."""
+        if isinstance(self.layers, LayerStream):
+            return self.layers.rates
+        return tuple(layer.rate for layer in self.layers)
 
     def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**26) -> Tensor:
         """Features of new samples.

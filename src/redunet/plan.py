@@ -54,7 +54,7 @@ class Plan:
         Of lifts: "pixel" or "channel", what has a mean of its own.
     n_kernels : int
     centred : bool
-        Of lifts: whether each image's own mean is subtracted.
+        Of lifts: whether each image's and each kernel's own mean is subtracted.
     seed : int
         Of kernels and subsets.
     n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype

@@ -38,9 +38,9 @@ class GaussianLift:
     relu : bool, default=True
         Whether negative responses become zero.
     centred : bool, default=False
-        Whether each image's own mean over all pixels and channels is subtracted,
-        so that its brightness plays no part; features are then larger by the
-        number of pixel values, which keeps them exact.
+        Whether each image's and each kernel's own mean, over all its numbers, is
+        subtracted, so that brightness plays no part. Both are then larger by how
+        many numbers they have, which keeps everything exact.
     mean_image : Tensor of shape ``input_shape``, default=None
         Subtracted from each image.
     learnt_from_data : bool, default=False
@@ -104,11 +104,14 @@ class GaussianLift:
 
     @cached_property
     def kernels(self) -> Tensor:
-        """Whole numbers, the kernels times 2²⁰: Tensor of shape (n_kernels, channels · 9)."""
+        """Whole numbers, (n_kernels, 9 · channels): the kernels times 2²⁰, and more if centred."""
         # The legacy generator is the one whose stream is promised never to change.
         normal = np.random.RandomState(self.seed).standard_normal
         drawn = normal((self.n_kernels, self.input_shape[2] * _SIZE * _SIZE))
-        return torch.from_numpy(np.round(drawn * _KERNEL_GRID))
+        kernels = torch.from_numpy(np.round(drawn * _KERNEL_GRID))
+        if self.centred:
+            kernels = kernels * kernels.shape[1] - kernels.sum(dim=1, keepdim=True)
+        return kernels
 
     @cached_property
     def _mean_response(self) -> Tensor | None:
@@ -134,10 +137,10 @@ class GaussianLift:
     @property
     def _largest_pixel(self) -> int:
         # Beyond it sums of products might not fit the 53 bits of a float64 any more.
-        return 2**10 if self.centred else 2**16
+        return 2**8 if self.centred else 2**16
 
     def _respond(self, X: Tensor) -> Tensor:
-        """Responses to images, or to what is left of them without their own mean."""
+        """Responses to images, (n, n_kernels, height · width), centred where that is asked for."""
         response = self._convolve(X)
         if not self.centred:
             return response

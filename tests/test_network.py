@@ -110,6 +110,7 @@ def test_the_moments_after_each_layer_are_open_to_inspection(large: Any) -> None
     assert torch.equal(trail[-1], network.last_moments())
     rates = [rate_reduction(Sigma, network.counts, 0.5) for Sigma in trail[:-1]]
     assert rates == [layer.rate for layer in network.layers]
+    assert network.rates() == stripped(network).rates() == tuple(rates)
     for mine, theirs in zip(stripped(network).moments(), trail, strict=True):
         assert error(mine, theirs) < 1e-9
     by_samples = reference.train(reference.gridded(X), y, 7, 0.5, 0.5, 0.933)

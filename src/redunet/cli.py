@@ -167,7 +167,7 @@ def tune(
 
 @main.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="mnist, mnist-tuned or cifar10.")],
+    name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
     out: Annotated[Path | None, typer.Option(help="Folder; by default runs/NAME.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the layers.")] = "float64",

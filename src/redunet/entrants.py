@@ -36,6 +36,20 @@ NAMES = {
 PLANS = {name: REPRODUCTIONS[name].plan for name in ("mnist", "cifar10")}
 """Stream, features and network where the paper has them; other data sets have the defaults."""
 
+CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
+    "digits": {
+        "lda": {"regularization": 1e-5},
+        "ridge": {"regularization": 1e-6},
+        "qda": {"regularization": 0.3, "distance": "gaussian"},
+    },
+    "mnist": {
+        "lda": {"regularization": 0.1},
+        "ridge": {"regularization": 0.1},
+        "qda": {"regularization": 0.8, "distance": "correlation"},
+    },
+}
+"""Settings of closed-form methods chosen on training data, by `redunet tune --method`."""
+
 STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
 FEATURES = ("features", "statistics_from", "mean_per", "n_kernels", "centred")
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
@@ -86,6 +100,7 @@ class Entrant:
                 if key not in _GIVEN
             }
             own = _known(method, own, list(settings))
+            settings |= CHOSEN.get(data, {}).get(method, {})
             settings |= {key: getattr(plan, key) for key in FEATURES}
         return cls(method, plan, {**settings, **own})
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from redunet import SettingsError
 from redunet.cli import main
 from redunet.datasets import load
+from redunet.entrants import CHOSEN
 from redunet.features import Standardize
 from redunet.plan import Plan
 from redunet.rivals import CLOSED_FORM
@@ -149,3 +150,12 @@ def test_the_words_about_the_records_are_the_records() -> None:
     assert said in words
     said = f"QDA {digits['regularization']}, Gaussian ({digits['held_out_accuracy']:.3f})"
     assert said in words
+
+
+@pytest.mark.parametrize("data", CHOSEN)
+def test_comparisons_take_what_was_chosen(data: str) -> None:
+    results = Path(__file__).parents[1] / "results" / "tune"
+    for method, settings in CHOSEN[data].items():
+        record = json.loads((results / f"closed-form-{data}-{method}.json").read_text())
+        best = record["chosen"]["held_out"]
+        assert settings == {key: value for key, value in best.items() if key != "held_out_accuracy"}

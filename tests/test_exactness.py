@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
 from redunet.experiment import equivalence, file_hash
-from redunet.features import FeatureMap, GaussianLift, Standardize
+from redunet.features import Chain, FeatureMap, GaussianLift, Scattering, Standardize
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=6, d=10, per_class=14, rank=3)
@@ -164,6 +164,8 @@ def test_class_scaling_is_exact_too() -> None:
 
 IMAGES = np.random.default_rng(5).integers(0, 256, (60, 6, 5, 3), dtype=np.uint8)
 LABELS = np.arange(60) % 5
+SCATTERING = Scattering((6, 5, 3), J=1, L=2)
+SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
 
 
 @pytest.mark.parametrize(
@@ -174,8 +176,18 @@ LABELS = np.arange(60) % 5
         GaussianLift(0, (6, 5, 3), 2),
         GaussianLift.learn(IMAGES[LABELS < 2], seed=3, n_kernels=2),
         GaussianLift.learn(IMAGES[LABELS < 2], seed=3, n_kernels=2, relu=False),
+        SCATTERING,
+        Chain(SCATTERING, Standardize.learn(SCATTERED, per="pixel")),
     ],
-    ids=["standardize", "per-pixel", "lift", "lift-mean", "lift-linear"],
+    ids=[
+        "standardize",
+        "per-pixel",
+        "lift",
+        "lift-mean",
+        "lift-linear",
+        "scattering",
+        "scattering-standardized",
+    ],
 )
 @pytest.mark.filterwarnings("ignore::redunet.LearntFeaturesWarning")
 def test_every_promise_holds_through_a_feature_map(features: FeatureMap) -> None:

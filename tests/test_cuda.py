@@ -8,7 +8,7 @@ import torch
 
 from redunet import ReduNetClassifier
 from redunet.experiment import file_hash
-from redunet.features import FeatureMap, GaussianLift, Scattering
+from redunet.features import FeatureMap, GaussianLift, PatchFilters, Scattering
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
 from redunet.rivals import GRADIENT
@@ -37,8 +37,12 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
 
 @pytest.mark.parametrize(
     "features",
-    [GaussianLift.learn(IMAGES, seed=0), Scattering((32, 32, 3), J=3)],
-    ids=["lift", "scattering"],
+    [
+        GaussianLift.learn(IMAGES, seed=0),
+        Scattering((32, 32, 3), J=3),
+        PatchFilters.learn(IMAGES, seed=0, n_filters=50),
+    ],
+    ids=["lift", "scattering", "patches"],
 )
 def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     images = torch.from_numpy(IMAGES)

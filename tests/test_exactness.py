@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
 from redunet.experiment import equivalence, file_hash
-from redunet.features import Chain, FeatureMap, GaussianLift, Scattering, Standardize
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    GaussianLift,
+    PatchFilters,
+    Scattering,
+    Standardize,
+)
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=6, d=10, per_class=14, rank=3)
@@ -178,6 +185,8 @@ SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
         GaussianLift.learn(IMAGES[LABELS < 2], seed=3, n_kernels=2, relu=False),
         SCATTERING,
         Chain(SCATTERING, Standardize.learn(SCATTERED, per="pixel")),
+        PatchFilters.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3),
+        PatchFilters.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3, source="kmeans"),
     ],
     ids=[
         "standardize",
@@ -187,6 +196,8 @@ SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
         "lift-linear",
         "scattering",
         "scattering-standardized",
+        "patches",
+        "patches-kmeans",
     ],
 )
 @pytest.mark.filterwarnings("ignore::redunet.LearntFeaturesWarning")

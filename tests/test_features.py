@@ -15,6 +15,7 @@ from redunet.features import (
     FeatureMap,
     Flatten,
     GaussianLift,
+    PatchFilters,
     Scattering,
     Standardize,
     restore,
@@ -35,6 +36,7 @@ MAPS: dict[str, FeatureMap] = {
     "lift, centred, mean image": GaussianLift.learn(IMAGES, 1, centred=True),
     "lift, linear": GaussianLift.learn(IMAGES, 1, n_kernels=3, relu=False),
     "scattering": SCATTERING,
+    "patches": PatchFilters.learn(IMAGES, 1, 5, patch_size=3),
     "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
 }
 

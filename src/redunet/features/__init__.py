@@ -16,6 +16,7 @@ from torch import Tensor
 from redunet.errors import DataError
 from redunet.features.chain import Chain
 from redunet.features.lift import GaussianLift
+from redunet.features.patches import PatchFilters
 from redunet.features.scattering import Scattering
 from redunet.features.standardize import Flatten, Standardize
 
@@ -24,6 +25,7 @@ __all__ = [
     "FeatureMap",
     "Flatten",
     "GaussianLift",
+    "PatchFilters",
     "Scattering",
     "Standardize",
     "restore",
@@ -55,7 +57,9 @@ class FeatureMap(Protocol):
         """Constructor arguments, as plain values and as tensors, that make this map again."""
 
 
-_KINDS: dict[str, Any] = {cls.kind: cls for cls in (Flatten, GaussianLift, Scattering, Standardize)}
+_KINDS: dict[str, Any] = {
+    cls.kind: cls for cls in (Flatten, GaussianLift, PatchFilters, Scattering, Standardize)
+}
 
 
 def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:

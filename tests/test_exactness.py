@@ -47,13 +47,17 @@ def same(one: ReduNetClassifier, other: ReduNetClassifier, new: NDArray[Any] = N
     )
 
 
-@pytest.fixture(scope="module", params=["float64", "float32"])
+@pytest.fixture(
+    scope="module",
+    params=[{"dtype": "float64"}, {"dtype": "float32"}, {"whitening": 0.1}],
+    ids=["float64", "float32", "whitened"],
+)
 def joint(request: pytest.FixtureRequest) -> ReduNetClassifier:
-    return fresh(dtype=request.param).fit(X, y)
+    return fresh(**request.param).fit(X, y)
 
 
 def like(joint: ReduNetClassifier) -> ReduNetClassifier:
-    return fresh(dtype=joint.dtype)
+    return fresh(dtype=joint.dtype, whitening=joint.whitening)
 
 
 def test_the_measure_of_sameness_notices_one_sample_more(joint: ReduNetClassifier) -> None:

@@ -1,4 +1,4 @@
-"""What a model builds when it is first needed: the network and its read-out."""
+"""What a model builds when it is first needed: whitening, network and read-out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
 from redunet.readouts import NearestSubspace
 from redunet.settings import Settings
+from redunet.whitening import Whitening
 
 
 class StreamingWarning(UserWarning):
@@ -16,7 +17,7 @@ class StreamingWarning(UserWarning):
 
 
 class Built:
-    """The network and read-out of fixed moments, made lazily and kept while settings stay.
+    """What is built from fixed moments, made lazily and kept while settings stay.
 
     Parameters
     ----------
@@ -25,16 +26,28 @@ class Built:
 
     def __init__(self, moments: ClassMoments) -> None:
         self._moments = moments
+        self._whitening: tuple[Any, Whitening] | None = None
         self._network: tuple[Any, ReduNet] | None = None
         self._readout: tuple[Any, NearestSubspace] | None = None
+
+    def whitening(self, settings: Settings, device: str) -> Whitening | None:
+        """The whitening, where the settings ask for one."""
+        if settings.whitening is None:
+            return None
+        key = (settings.whitening, device)
+        if self._whitening is None or self._whitening[0] != key:
+            whitening = Whitening.from_moments(self._moments, settings.whitening, device)
+            self._whitening = (key, whitening)
+        return self._whitening[1]
 
     def network(self, settings: Settings, device: str, memory: int) -> ReduNet:
         """The network; its layers are kept where they fit the memory, in bytes."""
         k, d = len(self._moments), self._moments.n_features
         size = settings.n_layers * (k + 1) * d * d * settings.torch_dtype.itemsize
         keep = size <= memory
-        key = (settings.eps, settings.schedule, settings.dtype, device, keep)
+        key = (settings.whitening, settings.eps, settings.schedule, settings.dtype, device, keep)
         if self._network is None or self._network[0] != key:
+            whitening = self.whitening(settings, device)
             network = build_network(
                 self._moments,
                 settings.eps,
@@ -42,6 +55,9 @@ class Built:
                 dtype=settings.torch_dtype,
                 device=device,
                 keep=keep,
+                Sigma=None
+                if whitening is None
+                else whitening.Sigma(self._moments, settings.torch_dtype),
             )
             self._network = (key, network)
             if not keep:

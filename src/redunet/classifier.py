@@ -57,6 +57,11 @@ class ReduNetClassifier(
         Dimension of each class's subspace in the read-out; None means 28, or
         one below the number of features where that is less. A class of lower
         numerical rank uses its rank.
+    whitening : float, default=None
+        ρ, relative to the mean eigenvalue of the pooled within-class covariance
+        W: feature vectors become (W + ρI)^(−½) z before the first layer, so that
+        directions in which all classes vary count less. W comes from the
+        moments and is derived anew when they change. None leaves it out.
     normalize : {"sample", "class"}, default="sample"
         "sample" puts each input on the unit sphere; "class" scales only each
         class as a whole, and needs ``input_range``.
@@ -112,6 +117,7 @@ class ReduNetClassifier(
         step_kind: str = "absolute",
         sharpness: float = 1.0,
         n_components: int | None = None,
+        whitening: float | None = None,
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,
@@ -126,6 +132,7 @@ class ReduNetClassifier(
         self.step_kind = step_kind
         self.sharpness = sharpness
         self.n_components = n_components
+        self.whitening = whitening
         self.normalize = normalize
         self.input_range = input_range
         self.features = features
@@ -198,18 +205,21 @@ class ReduNetClassifier(
         parse_memory(self.memory)
 
     def _plain_settings(self) -> dict[str, Any]:
-        return self._settings().to_dict()
+        return self._settings().to_state()
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
         return cls(**Settings.checked(**values).to_dict())
 
     def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
-        """New samples on the unit sphere, (rows, d), pass by pass."""
+        """New samples on the unit sphere, whitened where asked for, (rows, d), pass by pass."""
         self._fitted_moments()
         embedding, device = self._unchanged_embedding(), resolve_device(self.device)
-        dtype, memory = self._settings().torch_dtype, parse_memory(self.memory)
-        return embedding.new(self._rows(X, embedding), dtype, device, memory)
+        settings, memory = self._settings(), parse_memory(self.memory)
+        rows = self._rows(X, embedding)
+        whitening = self._built.whitening(settings, device)
+        passes = embedding.new(rows, settings.torch_dtype, device, memory)
+        return passes if whitening is None else map(whitening.samples, passes)
 
     def _features(self, X: ArrayLike) -> Iterator[Tensor]:
         """The network's features of new samples, pass by pass."""

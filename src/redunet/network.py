@@ -219,6 +219,7 @@ def build_network(
     dtype: torch.dtype = torch.float64,
     device: str = "cpu",
     keep: bool = True,
+    Sigma: Tensor | None = None,
 ) -> ReduNet:
     """The network of given class moments.
 
@@ -232,6 +233,9 @@ def build_network(
     device : str, default="cpu"
     keep : bool, default=True
         Whether layers stay in memory once made, or each pass makes them anew.
+    Sigma : Tensor of shape (k, d, d), default=None
+        Second moments, of trace n_j, in place of those of ``moments``: after a
+        linear map such as `Whitening`.
 
     Returns
     -------
@@ -247,9 +251,9 @@ def build_network(
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
-    return _network(
-        moments.labels, moments.counts, moments.Sigma(dtype, device), eps, schedule, keep
-    )
+    if Sigma is None:
+        Sigma = moments.Sigma(dtype, device)
+    return _network(moments.labels, moments.counts, Sigma, eps, schedule, keep)
 
 
 def extend_network(

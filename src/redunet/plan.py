@@ -57,7 +57,7 @@ class Plan:
         Of lifts: whether each image's and each kernel's own mean is subtracted.
     seed : int
         Of kernels and subsets.
-    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype
+    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, whitening, dtype
         As for `ReduNetClassifier`.
     """
 
@@ -80,6 +80,7 @@ class Plan:
     step_kind: str = "absolute"
     sharpness: float = 1.0
     n_components: int | None = None
+    whitening: float | None = None
     dtype: str = "float64"
 
     @classmethod

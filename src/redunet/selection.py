@@ -30,7 +30,7 @@ from redunet.rivals.closed_form import ClosedForm
 
 Estimator = TypeVar("Estimator", bound=MomentEstimator)
 
-SEARCHED = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
+SEARCHED = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness", "whitening")
 """Settings that ask for a network of their own; the number of components is read off each."""
 
 

@@ -15,6 +15,9 @@ from redunet.network import Schedule
 
 DEFAULT_COMPONENTS = 28
 
+LATER = {"whitening": None}
+"""Settings that came after the first model files, with the values that need not be written."""
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -29,17 +32,19 @@ class Settings:
     step_kind: Literal["absolute", "relative"]
     sharpness: float
     n_components: int | None
+    whitening: float | None
     dtype: Literal["float64", "float32"]
 
     @classmethod
     def checked(cls, **values: Any) -> Settings:
         """Settings from what a user gave; a SettingsError says what is wrong with them."""
+        values = {**LATER, **values}
         if values.keys() != cls.__dataclass_fields__.keys():
             known = ", ".join(cls.__dataclass_fields__)
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
-        n_components = values["n_components"]
+        n_components, whitening = values["n_components"], values["whitening"]
         return cls(
-            n_layers=whole_number("n_layers", values["n_layers"], least=0),
+            n_layers=wholenumber("n_layers", values["n_layers"], least=0),
             eps=number("eps", values["eps"], above=1e-100, most=1e100),
             step=number("step", values["step"], above=0.0),
             step_decay=number("step_decay", values["step_decay"], above=0.0, most=1.0),
@@ -47,7 +52,10 @@ class Settings:
             sharpness=number("sharpness", values["sharpness"], above=0.0),
             n_components=None
             if n_components is None
-            else whole_number("n_components", n_components, least=1),
+            else wholenumber("n_components", n_components, least=1),
+            whitening=None
+            if whitening is None
+            else number("whitening", whitening, above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
         )
 
@@ -59,6 +67,14 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which `checked` makes the same settings."""
         return asdict(self)
+
+    def to_state(self) -> dict[str, Any]:
+        """The same for a model file: of later settings only those in use, so files stay equal."""
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in LATER or value != LATER[name]
+        }
 
     @property
     def schedule(self) -> Schedule:
@@ -123,7 +139,7 @@ def number(name: str, value: Any, *, above: float, most: float = math.inf) -> fl
     raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
 
 
-def whole_number(name: str, value: Any, *, least: int) -> int:
+def wholenumber(name: str, value: Any, *, least: int) -> int:
     """The value as an int, where it is a whole number from ``least`` on."""
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
         return int(value)

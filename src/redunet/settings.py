@@ -44,7 +44,7 @@ class Settings:
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
         n_components, whitening = values["n_components"], values["whitening"]
         return cls(
-            n_layers=wholenumber("n_layers", values["n_layers"], least=0),
+            n_layers=whole_number("n_layers", values["n_layers"], least=0),
             eps=number("eps", values["eps"], above=1e-100, most=1e100),
             step=number("step", values["step"], above=0.0),
             step_decay=number("step_decay", values["step_decay"], above=0.0, most=1.0),
@@ -52,7 +52,7 @@ class Settings:
             sharpness=number("sharpness", values["sharpness"], above=0.0),
             n_components=None
             if n_components is None
-            else wholenumber("n_components", n_components, least=1),
+            else whole_number("n_components", n_components, least=1),
             whitening=None
             if whitening is None
             else number("whitening", whitening, above=0.0, most=1e6),
@@ -139,7 +139,7 @@ def number(name: str, value: Any, *, above: float, most: float = math.inf) -> fl
     raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
 
 
-def wholenumber(name: str, value: Any, *, least: int) -> int:
+def whole_number(name: str, value: Any, *, least: int) -> int:
     """The value as an int, where it is a whole number from ``least`` on."""
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
         return int(value)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from redunet.errors import SettingsError
+from redunet.errors import DataError, SettingsError
+from redunet.features.standardize import Standardize
 
 if TYPE_CHECKING:
     from redunet.features import FeatureMap
+
+_BATCH = 512
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,9 @@ class Chain:
 
     Examples
     --------
-    >>> import torch
-    >>> from redunet.features import Flatten, Standardize
+    >>> from redunet.features import Flatten
     >>> images = torch.tensor([[[0, 10]], [[20, 30]]], dtype=torch.uint8)
-    >>> pixels = Flatten((1, 2))
-    >>> chain = Chain(pixels, Standardize.learn(pixels(images), per="pixel"))
-    >>> chain(images).tolist()
+    >>> Chain.standardized(Flatten((1, 2)), images)(images).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
 
@@ -44,6 +45,24 @@ class Chain:
                 f"expected a second map of vectors of {self.first.n_features} features, "
                 f"got one for {self.second.input_shape}"
             )
+
+    @classmethod
+    def standardized(cls, first: FeatureMap, images: Any, device: str = "cpu") -> Chain:
+        """A map, each feature then shifted and scaled by its mean and deviation over images.
+
+        Parameters
+        ----------
+        first : feature map
+        images : array or Tensor of shape (n, *input_shape)
+            Images of the first task, so that nothing leaks from later ones.
+        device : str, default="cpu"
+            Where the features of the images are computed.
+        """
+        if len(images) == 0:
+            raise DataError("expected images to learn mean and deviation from, got none")
+        parts = torch.split(torch.as_tensor(images), _BATCH)
+        vectors = [first(part.to(device)).cpu() for part in parts]
+        return cls(first, Standardize.learn(torch.cat(vectors), per="pixel"))
 
     @property
     def input_shape(self) -> tuple[int, ...]:

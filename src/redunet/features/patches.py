@@ -92,7 +92,7 @@ class PatchFilters:
         patch_size: int = 6,
         *,
         cells: int = 2,
-        threshold: float = 1.0,
+        threshold: float = 0.5,
         source: Literal["random", "kmeans"] = "random",
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
@@ -108,7 +108,7 @@ class PatchFilters:
         n_filters : int
         patch_size : int, default=6
         cells : int, default=2
-        threshold : float, default=1.0
+        threshold : float, default=0.5
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.

@@ -67,29 +67,6 @@ def cholesky(A: Tensor, remedy: str) -> Tensor:
     return factor
 
 
-def inverse_root(A: Tensor) -> Tensor:
-    """A matrix R with RᵀR = A⁻¹, lower triangular: the inverse of the Cholesky factor.
-
-    Parameters
-    ----------
-    A : Tensor of shape (d, d)
-        Symmetric positive definite; only the lower triangle is read.
-
-    Returns
-    -------
-    Tensor of shape (d, d)
-    """
-    factor, info = torch.linalg.cholesky_ex(A)
-    if bool(info):
-        raise NumericalError(
-            "expected a covariance that can be inverted, but its Cholesky factorisation failed: "
-            "raise whitening"
-        )
-    identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
-    root: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
-    return root
-
-
 def congruence(L: Tensor, S: Tensor) -> Tensor:
     """L S Lᵀ for symmetric S, symmetric to the last bit.
 
@@ -142,3 +119,26 @@ def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """
     values, vectors = torch.linalg.eigh(A.to(torch.float64))
     return values.flip(0)[:n], vectors.flip(1)[:, :n]
+
+
+def inverse_root(A: Tensor) -> Tensor:
+    """A matrix R with RᵀR = A⁻¹, lower triangular: the inverse of the Cholesky factor.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d)
+        Symmetric positive definite; only the lower triangle is read.
+
+    Returns
+    -------
+    Tensor of shape (d, d)
+    """
+    factor, info = torch.linalg.cholesky_ex(A)
+    if bool(info):
+        raise NumericalError(
+            "expected a covariance that can be inverted, but its Cholesky factorisation failed: "
+            "raise whitening"
+        )
+    identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
+    root: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return root

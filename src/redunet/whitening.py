@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.linalg import add_identity, congruence, inverse_root
+from redunet.linalg import add_identity, inverse_root
 from redunet.moments import ClassMoments
 
 
@@ -66,8 +66,8 @@ class Whitening:
         d, device = moments.n_features, str(self.A.device)
         out = torch.empty(len(moments), d, d, dtype=dtype, device=device)
         for j, (label, n) in enumerate(zip(moments, moments.counts, strict=True)):
-            T = congruence(self.A, moments.select([label]).Sigma(device=device)[0])
-            out[j] = T.mul_(n / T.diagonal().sum())
+            T = self.A @ moments.select([label]).Sigma(device=device)[0] @ self.A.mT
+            out[j] = (T + T.mT).mul_(n / (2 * T.diagonal().sum()))
         return out
 
     def samples(self, Z: Tensor) -> Tensor:

@@ -45,6 +45,8 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "sharpness": [0, -0.5, math.nan, math.inf, "1", None, False],
     "n_components": [0, -1, 2.0, "2", True, D, D + 1],
     "whitening": [0, -0.5, 1e7, math.nan, math.inf, "1", True, ARRAY],
+    "readout": ["lda", "Subspace", None, 1, ["subspace"], ARRAY],
+    "ridge": [0, -0.5, 1e7, math.nan, "1", None, True],
     "normalize": ["l2", "class", None, 1],
     "input_range": [(0, 1), 3, ARRAY],
     "features": ["flatten", 3, Flatten, GaussianLift, [], ARRAY],
@@ -255,6 +257,7 @@ MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         for name, value in {
             "n_layers": 3, "eps": 0.4, "step": 0.4, "step_decay": 0.9, "step_kind": "relative",
             "sharpness": 2, "n_components": None, "whitening": 0.1, "dtype": "float32",
+            "readout": "discriminant", "ridge": 0.02,
             "features": Flatten((D,)),
         }.items()
     },

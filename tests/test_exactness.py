@@ -49,15 +49,20 @@ def same(one: ReduNetClassifier, other: ReduNetClassifier, new: NDArray[Any] = N
 
 @pytest.fixture(
     scope="module",
-    params=[{"dtype": "float64"}, {"dtype": "float32"}, {"whitening": 0.1}],
-    ids=["float64", "float32", "whitened"],
+    params=[
+        {"dtype": "float64"},
+        {"dtype": "float32"},
+        {"whitening": 0.1},
+        {"readout": "discriminant"},
+    ],
+    ids=["float64", "float32", "whitened", "discriminant"],
 )
 def joint(request: pytest.FixtureRequest) -> ReduNetClassifier:
     return fresh(**request.param).fit(X, y)
 
 
 def like(joint: ReduNetClassifier) -> ReduNetClassifier:
-    return fresh(dtype=joint.dtype, whitening=joint.whitening)
+    return fresh(dtype=joint.dtype, whitening=joint.whitening, readout=joint.readout)
 
 
 def test_the_measure_of_sameness_notices_one_sample_more(joint: ReduNetClassifier) -> None:

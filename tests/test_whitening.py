@@ -81,6 +81,18 @@ def test_the_network_is_the_papers_on_whitened_samples(ridge: float, dtype: str)
     assert np.abs(unwhitened.decision_function(X[:25]) + residuals).max() > 0.05
 
 
+def test_means_are_whitened_too() -> None:
+    whitening = Whitening.from_moments(MOMENTS, 0.1)
+    Sigma, means = whitening.moments(MOMENTS)
+    for label in range(4):
+        z = GRIDDED[y == label] @ whitening.A.numpy().T
+        z *= np.sqrt(len(z) / (z**2).sum())
+        np.testing.assert_allclose(means[label], z.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(Sigma[label], z.T @ z, atol=1e-10)
+    single, _ = whitening.moments(MOMENTS, torch.float32)
+    np.testing.assert_allclose(single, Sigma, rtol=0, atol=1e-5)
+
+
 def test_it_is_derived_anew_when_classes_or_samples_come_or_go() -> None:
     def map_of(model: ReduNetClassifier) -> torch.Tensor:
         return Whitening.from_moments(model.moments_, 0.1).A

@@ -7,7 +7,7 @@ from typing import Any
 
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
-from redunet.readouts import NearestSubspace
+from redunet.readouts import LinearDiscriminant, NearestSubspace
 from redunet.settings import Settings
 from redunet.whitening import Whitening
 
@@ -28,7 +28,7 @@ class Built:
         self._moments = moments
         self._whitening: tuple[Any, Whitening] | None = None
         self._network: tuple[Any, ReduNet] | None = None
-        self._readout: tuple[Any, NearestSubspace] | None = None
+        self._readout: tuple[Any, NearestSubspace | LinearDiscriminant] | None = None
 
     def whitening(self, settings: Settings, device: str) -> Whitening | None:
         """The whitening, where the settings ask for one."""
@@ -48,6 +48,9 @@ class Built:
         key = (settings.whitening, settings.eps, settings.schedule, settings.dtype, device, keep)
         if self._network is None or self._network[0] != key:
             whitening = self.whitening(settings, device)
+            Sigma = means = None
+            if whitening is not None:
+                Sigma, means = whitening.moments(self._moments, settings.torch_dtype)
             network = build_network(
                 self._moments,
                 settings.eps,
@@ -55,9 +58,8 @@ class Built:
                 dtype=settings.torch_dtype,
                 device=device,
                 keep=keep,
-                Sigma=None
-                if whitening is None
-                else whitening.Sigma(self._moments, settings.torch_dtype),
+                Sigma=Sigma,
+                means=means,
             )
             self._network = (key, network)
             if not keep:
@@ -71,10 +73,18 @@ class Built:
                 )
         return self._network[1]
 
-    def readout(self, network: ReduNet, n_components: int) -> NearestSubspace:
+    def readout(self, network: ReduNet, settings: Settings) -> NearestSubspace | LinearDiscriminant:
         """The read-out of the network's last moments."""
-        key = (id(network), n_components)
+        n_components = settings.components(self._moments.n_features)
+        key = (id(network), settings.readout, n_components, settings.ridge)
         if self._readout is None or self._readout[0] != key:
-            readout = NearestSubspace.from_moments(network.last_moments(), n_components)
-            self._readout = (key, readout)
+            last = network.last_moments()
+            self._readout = (
+                key,
+                NearestSubspace.from_moments(last, n_components)
+                if settings.readout == "subspace"
+                else LinearDiscriminant.from_moments(
+                    last, network.last_means(), network.counts, settings.ridge
+                ),
+            )
         return self._readout[1]

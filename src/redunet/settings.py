@@ -15,7 +15,7 @@ from redunet.network import Schedule
 
 DEFAULT_COMPONENTS = 28
 
-LATER = {"whitening": None}
+LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01}
 """Settings that came after the first model files, with the values that need not be written."""
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -33,6 +33,8 @@ class Settings:
     sharpness: float
     n_components: int | None
     whitening: float | None
+    readout: Literal["subspace", "discriminant"]
+    ridge: float
     dtype: Literal["float64", "float32"]
 
     @classmethod
@@ -56,13 +58,16 @@ class Settings:
             whitening=None
             if whitening is None
             else number("whitening", whitening, above=0.0, most=1e6),
+            readout=one_of("readout", values["readout"], ("subspace", "discriminant")),
+            ridge=number("ridge", values["ridge"], above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
         )
 
     @classmethod
     def of(cls, owner: object) -> Settings:
         """Settings from an object's attributes of the same names, checked."""
-        return cls.checked(**{name: getattr(owner, name) for name in cls.__dataclass_fields__})
+        names = (name for name in cls.__dataclass_fields__ if hasattr(owner, name))
+        return cls.checked(**{name: getattr(owner, name) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which `checked` makes the same settings."""

@@ -56,19 +56,25 @@ class Whitening:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))
         return cls(inverse_root(add_identity(W.div_(mean), ridge)))
 
-    def Sigma(self, moments: ClassMoments, dtype: torch.dtype = torch.float64) -> Tensor:
-        """Second moments of all classes after the map, each of trace n_j.
+    def moments(
+        self, moments: ClassMoments, dtype: torch.dtype = torch.float64
+    ) -> tuple[Tensor, Tensor]:
+        """Second moments of all classes after the map, each of trace n_j, and their means.
 
         Returns
         -------
-        Tensor of shape (k, d, d)
+        Sigma : Tensor of shape (k, d, d)
+        means : Tensor of shape (k, d)
         """
         d, device = moments.n_features, str(self.A.device)
-        out = torch.empty(len(moments), d, d, dtype=dtype, device=device)
+        Sigma = torch.empty(len(moments), d, d, dtype=dtype, device=device)
+        means = torch.empty(len(moments), d, dtype=dtype, device=device)
         for j, (label, n) in enumerate(zip(moments, moments.counts, strict=True)):
             T = self.A @ moments.select([label]).Sigma(device=device)[0] @ self.A.mT
-            out[j] = (T + T.mT).mul_(n / (2 * T.diagonal().sum()))
-        return out
+            scale = n / T.diagonal().sum()
+            Sigma[j] = (T + T.mT).mul_(scale / 2)
+            means[j] = scale.sqrt() * (self.A @ moments[label].mean().to(device))
+        return Sigma, means
 
     def samples(self, Z: Tensor) -> Tensor:
         """New samples, (n, d), after the map, on the unit sphere."""

@@ -258,6 +258,20 @@ def test_tuning_finds_the_better_settings_and_says_on_what() -> None:
     )
 
 
+def test_tuning_compares_read_outs() -> None:
+    X, y = digits_train()
+    grid: dict[str, list[Any]] = {"readout": ["subspace", "discriminant"], "ridge": [0.01, 1e3]}
+    found = tune(ReduNetClassifier(n_layers=1), X, y, grid, n_components=[2, 4], per_class=15)[
+        "candidates"
+    ]
+    of = {name: [c for c in found if c["readout"] == name] for name in grid["readout"]}
+    assert {name: len(some) for name, some in of.items()} == {"subspace": 4, "discriminant": 2}
+    assert of["subspace"][0]["held_out_accuracy"] == of["subspace"][1]["held_out_accuracy"]
+    assert [c["ridge"] for c in of["discriminant"]] == [0.01, 1e3]
+    model = ReduNetClassifier(n_layers=1, readout="discriminant").fit(X, y)
+    assert np.array_equal(labels_by_components(model, X, [2])[2], model.predict(X))
+
+
 def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them() -> None:
     X, y = digits_train()
     mask = held_out_rows(y, 15, seed=3)

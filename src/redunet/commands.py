@@ -30,12 +30,13 @@ Lines = list[Any]
 
 
 def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
-    """A plan of one's own, read off with the number of components that it names."""
+    """A plan of one's own, read off as it says."""
     tasks = plan.stream(load(plan.data, data_dir))
     d = plan.changed({"standardized": False}).feature_map(tasks).n_features
     r = plan.settings().components(d)
     name = f"{plan.data}, {plan.features}"
-    return Reproduction(None, f"ReduNet on {name}", plan, {f"{r} components": r})
+    reading = f"{r} components" if plan.readout == "subspace" else "linear discriminant"
+    return Reproduction(None, f"ReduNet on {name}", plan, {reading: r})
 
 
 def tune_plan(

@@ -90,7 +90,8 @@ class Plan:
         its mean and deviation.
     seed : int
         Of kernels, patches and subsets.
-    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, whitening, dtype
+    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, whitening, readout, ridge,
+    dtype
         As for `ReduNetClassifier`.
     """
 
@@ -121,6 +122,8 @@ class Plan:
     sharpness: float = 1.0
     n_components: int | None = None
     whitening: float | None = None
+    readout: str = "subspace"
+    ridge: float = 0.01
     dtype: str = "float64"
 
     @classmethod

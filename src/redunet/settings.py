@@ -66,8 +66,7 @@ class Settings:
     @classmethod
     def of(cls, owner: object) -> Settings:
         """Settings from an object's attributes of the same names, checked."""
-        names = (name for name in cls.__dataclass_fields__ if hasattr(owner, name))
-        return cls.checked(**{name: getattr(owner, name) for name in names})
+        return cls.checked(**{name: getattr(owner, name) for name in cls.__dataclass_fields__})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which `checked` makes the same settings."""

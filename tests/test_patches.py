@@ -147,6 +147,10 @@ def test_a_model_holds_its_filters_and_says_that_they_stay(tmp_path: Path) -> No
 def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(DataError, match="expected whole pixel values"):
         FEATURES(torch.rand(1, 14, 14, 3))
+    with pytest.raises(DataError, match="expected whole pixel values"):
+        PatchFilters.learn(IMAGES / 255, 0, 4)
+    with pytest.raises(SettingsError, match="expected filters in whole numbers"):
+        PatchFilters((14, 14, 3), FEATURES.filters + 0.5, FEATURES.offsets, 4, 2, 1.0)
     with pytest.raises(DataError, match="got none"):
         PatchFilters.learn(IMAGES[:0], 0, 4)
     with pytest.raises(DataError, match="expected at least 4 patches that are not flat"):

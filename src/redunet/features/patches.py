@@ -37,6 +37,9 @@ _PATCHES = 100_000
 _MOST_VALUES = 1024
 """Values of a patch, so that the root of its variance is rounded safely."""
 
+_LARGEST_FILTER = 2**34
+"""Of a filter's values, so that its products stay below 2⁵³."""
+
 _BATCH_BYTES = {"cpu": 2**23, "cuda": 2**31}
 """What the responses of one pass may take: a processor's cache, a part of a GPU's memory."""
 
@@ -119,6 +122,7 @@ class PatchFilters:
             raise SettingsError(f"expected source to be random or kmeans, got {source!r}")
         random = np.random.RandomState(seed)
         drawn = _patches(images, patch_size, random)
+        whole_pixels(torch.from_numpy(drawn), 255)
         drawn = drawn[drawn.var(axis=1) > 0]
         if len(drawn) < n_filters:
             raise DataError(
@@ -158,6 +162,9 @@ class PatchFilters:
                 f"expected filters of {values} values and an offset for each, got "
                 f"{tuple(self.filters.shape)} and {tuple(self.offsets.shape)}"
             )
+        exact = torch.equal(self.filters, self.filters.round())
+        if not (exact and bool((self.filters.abs() <= _LARGEST_FILTER).all())):
+            raise SettingsError("expected filters in whole numbers, as `learn` makes them")
 
     @property
     def n_features(self) -> int:

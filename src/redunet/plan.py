@@ -111,7 +111,7 @@ class Plan:
     n_filters: int = 200
     patch_size: int = 6
     cells: int = 2
-    threshold: float = 0.5
+    threshold: float = 0.25
     standardized: bool = True
     seed: int = 0
     n_layers: int = 50

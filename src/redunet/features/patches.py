@@ -95,7 +95,7 @@ class PatchFilters:
         patch_size: int = 6,
         *,
         cells: int = 2,
-        threshold: float = 0.5,
+        threshold: float = 0.25,
         source: Literal["random", "kmeans"] = "random",
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
@@ -111,7 +111,7 @@ class PatchFilters:
         n_filters : int
         patch_size : int, default=6
         cells : int, default=2
-        threshold : float, default=0.5
+        threshold : float, default=0.25
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.

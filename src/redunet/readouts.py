@@ -129,7 +129,7 @@ class LinearDiscriminant:
         # The mean eigenvalue of everything is 1/d: below this share of it, W is rounding.
         least = GRID_NOISE if Sigma.dtype == torch.float64 else torch.finfo(Sigma.dtype).eps
         mean = max(float(W.diagonal().sum()), d * least) / d
-        root = inverse_root(add_identity(W, ridge * mean))
+        root = inverse_root(add_identity(W, ridge * mean), "raise ridge")
         whitened = root @ mu.mT
         prior = torch.tensor([n / m for n in counts], dtype=W.dtype, device=W.device).log()
         return cls(root.mT @ whitened, prior - 0.5 * whitened.square().sum(dim=0))

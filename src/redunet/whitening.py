@@ -54,7 +54,7 @@ class Whitening:
         mean = float(W.diagonal().sum()) / moments.n_features
         if mean <= 0:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))
-        return cls(inverse_root(add_identity(W.div_(mean), ridge)))
+        return cls(inverse_root(add_identity(W.div_(mean), ridge), "raise whitening"))
 
     def moments(
         self, moments: ClassMoments, dtype: torch.dtype = torch.float64

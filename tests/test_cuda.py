@@ -8,7 +8,7 @@ import torch
 
 from redunet import ReduNetClassifier
 from redunet.experiment import file_hash
-from redunet.features import GaussianLift
+from redunet.features import FeatureMap, GaussianLift, PatchFilters, Scattering
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
 from redunet.rivals import GRADIENT
@@ -32,11 +32,24 @@ def test_moments_and_files_are_those_of_the_cpu() -> None:
     assert file_hash(one) == file_hash(other)
 
 
-def test_lifted_images_have_the_bits_of_the_cpu() -> None:
-    images = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
-    lift = GaussianLift.learn(images, seed=0)
-    on_cpu = lift(torch.from_numpy(images))
-    assert torch.equal(lift(torch.from_numpy(images).cuda()).cpu(), on_cpu)
+IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        GaussianLift.learn(IMAGES, seed=0),
+        Scattering((32, 32, 3), J=3),
+        PatchFilters.learn(IMAGES, seed=0, n_filters=50),
+    ],
+    ids=["lift", "scattering", "patches"],
+)
+def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
+    images = torch.from_numpy(IMAGES)
+    on_cpu = features(images)
+    for size in (1, 7, 50):
+        parts = [features(part.cuda()).cpu() for part in torch.split(images, size)]
+        assert torch.equal(torch.cat(parts), on_cpu)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
 
 import numpy as np
 import pytest
@@ -10,10 +10,20 @@ import torch
 from scipy.signal import correlate  # type: ignore[import-untyped]
 
 from redunet import DataError, ReduNetClassifier, SettingsError
-from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize, restore
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    Flatten,
+    GaussianLift,
+    PatchFilters,
+    Scattering,
+    Standardize,
+    restore,
+)
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 7, 6, 3), dtype=np.uint8)
 BATCH = torch.from_numpy(IMAGES)
+SCATTERING = Scattering((7, 6, 3), J=1, L=3)
 
 MAPS: dict[str, FeatureMap] = {
     "flatten": Flatten((7, 6, 3)),
@@ -25,6 +35,9 @@ MAPS: dict[str, FeatureMap] = {
     "lift, centred": GaussianLift(1, (7, 6, 3), centred=True),
     "lift, centred, mean image": GaussianLift.learn(IMAGES, 1, centred=True),
     "lift, linear": GaussianLift.learn(IMAGES, 1, n_kernels=3, relu=False),
+    "scattering": SCATTERING,
+    "patches": PatchFilters.learn(IMAGES, 1, 5, patch_size=3),
+    "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
 }
 
 
@@ -44,14 +57,10 @@ def test_the_bits_of_a_sample_do_not_depend_on_its_batch(features: FeatureMap) -
 @pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
 def test_a_map_is_made_again_from_its_state(features: FeatureMap) -> None:
     values, tensors = features.to_state()
-    again = restore(features.kind, {k: as_json(v) for k, v in values.items()}, tensors)
+    again = restore(features.kind, json.loads(json.dumps(values)), tensors)
     assert type(again) is type(features)
     assert torch.equal(again(BATCH), features(BATCH))
     assert again.learnt_from_data == features.learnt_from_data
-
-
-def as_json(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def test_standardize_by_hand() -> None:
@@ -110,6 +119,18 @@ def test_the_mean_of_channels_is_the_same_everywhere() -> None:
     np.testing.assert_allclose(
         lift.mean_image, np.broadcast_to(IMAGES.mean(axis=(0, 1, 2)), (7, 6, 3)), rtol=1e-12
     )
+
+
+def test_a_chain_is_one_map_after_another() -> None:
+    chain = MAPS["chain"]
+    vectors = SCATTERING(BATCH).numpy()
+    by_hand = (vectors - vectors.mean(axis=0)) / vectors.std(axis=0)
+    np.testing.assert_allclose(chain(BATCH), by_hand, rtol=1e-9, atol=1e-9)
+    assert chain.input_shape == (7, 6, 3)
+    assert chain.learnt_from_data
+    assert not Chain(SCATTERING, Flatten((SCATTERING.n_features,))).learnt_from_data
+    with pytest.raises(SettingsError, match=f"vectors of {SCATTERING.n_features} features"):
+        Chain(SCATTERING, Flatten((5,)))
 
 
 def test_an_estimator_takes_images_or_their_rows() -> None:

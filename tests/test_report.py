@@ -163,6 +163,13 @@ def test_seeds_count_as_far_as_all_of_them_went() -> None:
     assert accuracy_rows(record)[1].cells[:2] == ("0.500 ± 0.354", "–")
 
 
+def test_the_row_without_layers_names_its_read_out() -> None:
+    record = copy.deepcopy(RECORDS["no paper"])
+    assert accuracy_rows(record)[1].label == "nearest subspace, no layers"
+    record["variants"][0]["settings"]["readout"] = "discriminant"
+    assert accuracy_rows(record)[1].label == "linear discriminant, no layers"
+
+
 def test_without_a_paper_nothing_speaks_of_it() -> None:
     record = RECORDS["no paper"]
     assert [row.kind for row in accuracy_rows(record)] == ["ours", "no layers"]

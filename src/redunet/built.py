@@ -1,4 +1,4 @@
-"""What a model builds when it is first needed: the network and its read-out."""
+"""What a model builds when it is first needed: whitening, network and read-out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
-from redunet.readouts import NearestSubspace
+from redunet.readouts import LinearDiscriminant, NearestSubspace
 from redunet.settings import Settings
+from redunet.whitening import Whitening
 
 
 class StreamingWarning(UserWarning):
@@ -16,7 +17,7 @@ class StreamingWarning(UserWarning):
 
 
 class Built:
-    """The network and read-out of fixed moments, made lazily and kept while settings stay.
+    """What is built from fixed moments, made lazily and kept while settings stay.
 
     Parameters
     ----------
@@ -25,16 +26,31 @@ class Built:
 
     def __init__(self, moments: ClassMoments) -> None:
         self._moments = moments
+        self._whitening: tuple[Any, Whitening] | None = None
         self._network: tuple[Any, ReduNet] | None = None
-        self._readout: tuple[Any, NearestSubspace] | None = None
+        self._readout: tuple[Any, NearestSubspace | LinearDiscriminant] | None = None
+
+    def whitening(self, settings: Settings, device: str) -> Whitening | None:
+        """The whitening, where the settings ask for one."""
+        if settings.whitening is None:
+            return None
+        key = (settings.whitening, device)
+        if self._whitening is None or self._whitening[0] != key:
+            whitening = Whitening.from_moments(self._moments, settings.whitening, device)
+            self._whitening = (key, whitening)
+        return self._whitening[1]
 
     def network(self, settings: Settings, device: str, memory: int) -> ReduNet:
         """The network; its layers are kept where they fit the memory, in bytes."""
         k, d = len(self._moments), self._moments.n_features
         size = settings.n_layers * (k + 1) * d * d * settings.torch_dtype.itemsize
         keep = size <= memory
-        key = (settings.eps, settings.schedule, settings.dtype, device, keep)
+        key = (settings.whitening, settings.eps, settings.schedule, settings.dtype, device, keep)
         if self._network is None or self._network[0] != key:
+            whitening = self.whitening(settings, device)
+            Sigma = means = None
+            if whitening is not None:
+                Sigma, means = whitening.moments(self._moments, settings.torch_dtype)
             network = build_network(
                 self._moments,
                 settings.eps,
@@ -42,6 +58,8 @@ class Built:
                 dtype=settings.torch_dtype,
                 device=device,
                 keep=keep,
+                Sigma=Sigma,
+                means=means,
             )
             self._network = (key, network)
             if not keep:
@@ -55,10 +73,18 @@ class Built:
                 )
         return self._network[1]
 
-    def readout(self, network: ReduNet, n_components: int) -> NearestSubspace:
+    def readout(self, network: ReduNet, settings: Settings) -> NearestSubspace | LinearDiscriminant:
         """The read-out of the network's last moments."""
-        key = (id(network), n_components)
+        n_components = settings.components(self._moments.n_features)
+        key = (id(network), settings.readout, n_components, settings.ridge)
         if self._readout is None or self._readout[0] != key:
-            readout = NearestSubspace.from_moments(network.last_moments(), n_components)
-            self._readout = (key, readout)
+            last = network.last_moments()
+            self._readout = (
+                key,
+                NearestSubspace.from_moments(last, n_components)
+                if settings.readout == "subspace"
+                else LinearDiscriminant.from_moments(
+                    last, network.last_means(), network.counts, settings.ridge
+                ),
+            )
         return self._readout[1]

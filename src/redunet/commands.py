@@ -23,19 +23,20 @@ from redunet.report.methods import (
 from redunet.report.tables import accuracy_table, terminal_table
 from redunet.reproduce import Reproduction
 from redunet.rivals import CLOSED_FORM
-from redunet.settings import one_of
+from redunet.settings import one_of, resolve_device
 from redunet.streams import pooled
 
 Lines = list[Any]
 
 
 def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
-    """A plan of one's own, read off with the number of components that it names."""
+    """A plan of one's own, read off as it says."""
     tasks = plan.stream(load(plan.data, data_dir))
-    d = plan.feature_map(tasks).n_features
+    d = plan.changed({"standardized": False}).feature_map(tasks).n_features
     r = plan.settings().components(d)
     name = f"{plan.data}, {plan.features}"
-    return Reproduction(None, f"ReduNet on {name}", plan, {f"{r} components": r})
+    reading = f"{r} components" if plan.readout == "subspace" else "linear discriminant"
+    return Reproduction(None, f"ReduNet on {name}", plan, {reading: r})
 
 
 def tune_plan(
@@ -52,7 +53,7 @@ def tune_plan(
 ) -> Lines:
     """Choose settings on a plan's training data; leave a record of all candidates."""
     tasks = plan.stream(load(plan.data, data_dir))
-    model = plan.learner(plan.feature_map(tasks), device, memory)
+    model = plan.learner(plan.feature_map(tasks, resolve_device(device)), device, memory)
     x_train, y_train = pooled(tasks, "train")
     found = selection.tune(
         model,

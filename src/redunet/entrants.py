@@ -14,6 +14,7 @@ from redunet.plan import Plan
 from redunet.reproduce import REPRODUCTIONS
 from redunet.rivals import CLOSED_FORM, GRADIENT
 from redunet.rivals.published import settings as published_settings
+from redunet.settings import Settings
 from redunet.streams import Task
 
 NAMES = {
@@ -51,7 +52,12 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 """Settings of closed-form methods chosen on training data, by `redunet tune --method`."""
 
 STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
-FEATURES = ("features", "statistics_from", "mean_per", "n_kernels", "centred")
+FEATURES = tuple(
+    field.name
+    for field in fields(Plan)
+    if field.name not in (*STREAM, "seed", *Settings.__dataclass_fields__)
+)
+"""Of a plan: what it is about the stream, and what about the features; the rest is the network's."""
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
 
@@ -112,7 +118,7 @@ class Entrant:
     @property
     def random(self) -> bool:
         """Whether a seed makes a difference: to weights and batches, or to the feature map."""
-        return self.method in GRADIENT or self.plan.features.startswith("lift")
+        return self.method in GRADIENT or self.plan.features.startswith(("lift", "patches"))
 
     def seeds(self, wanted: Sequence[int]) -> Sequence[int]:
         """The seeds to run with: those wanted, or 0 where none makes a difference."""

@@ -137,8 +137,8 @@ class MomentEstimator(BaseEstimator):
             )
         theirs = other._fitted_moments()
         mine, others = self._identity(), other._identity()
-        for name in mine:
-            if mine[name] != others[name]:
+        for name in {**mine, **others}:
+            if mine.get(name) != others.get(name):
                 raise SettingsError(
                     f"expected models made alike, but they differ in {name}: "
                     f"merge models with the same settings and features"

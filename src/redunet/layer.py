@@ -47,13 +47,21 @@ class Layer:
         E, C, rate = operators(Sigma, coding)
         return cls(E, C, C.new_tensor(coding.gamma), step, rate)
 
-    def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
-        """Second moments after the layer, (k, d, d), from those before it."""
+    def move_moments(
+        self, Sigma: Tensor, counts: Sequence[int], means: Tensor | None = None
+    ) -> Tensor:
+        """Second moments after the layer, (k, d, d), from those before it.
+
+        Means of the classes, (k, d), are moved by the same maps, where they stand.
+        """
         moved = torch.empty_like(Sigma)
         for j, n in enumerate(counts):
             L = self.E - self.gamma[j] * self.C[j]
             T = congruence(add_identity(L.mul_(self.step)), Sigma[j])
-            moved[j] = T.mul_(n / T.diagonal().sum())
+            scale = n / T.diagonal().sum()
+            moved[j] = T.mul_(scale)
+            if means is not None:
+                means[j] = scale.sqrt() * (L @ means[j])
         return moved
 
     def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:

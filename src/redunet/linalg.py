@@ -119,3 +119,23 @@ def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """
     values, vectors = torch.linalg.eigh(A.to(torch.float64))
     return values.flip(0)[:n], vectors.flip(1)[:, :n]
+
+
+def inverse_root(A: Tensor, remedy: str) -> Tensor:
+    """A matrix R with RᵀR = A⁻¹, lower triangular: the inverse of the Cholesky factor.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    remedy : str
+        What to do where A is not, for the error.
+
+    Returns
+    -------
+    Tensor of shape (d, d)
+    """
+    factor = cholesky(A, remedy)
+    identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
+    root: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return root

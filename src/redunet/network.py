@@ -66,16 +66,27 @@ class LayerStream:
     coding : Coding
     schedule : Schedule
     keep : bool
+    means : Tensor of shape (k, d), default=None
+        Means of the classes before the first layer, where they are known.
     """
 
-    def __init__(self, Sigma: Tensor, coding: Coding, schedule: Schedule, keep: bool) -> None:
+    def __init__(
+        self,
+        Sigma: Tensor,
+        coding: Coding,
+        schedule: Schedule,
+        keep: bool,
+        means: Tensor | None = None,
+    ) -> None:
         self.first_moments = Sigma
+        self.first_means = means
         self._coding = coding
         self._schedule = schedule
         self._keep = keep
         self._kept: tuple[Layer, ...] | None = None
         self._last: Tensor | None = None
         self._rates: tuple[Rate, ...] = ()
+        self._last_means: Tensor | None = None
 
     def __len__(self) -> int:
         return self._schedule.n_layers
@@ -85,6 +96,7 @@ class LayerStream:
             yield from self._kept
             return
         Sigma = self.first_moments
+        means = None if self.first_means is None else self.first_means.clone()
         layers: list[Layer] = []
         rates: list[Rate] = []
         for index in range(len(self)):
@@ -94,8 +106,8 @@ class LayerStream:
             if self._keep:
                 layers.append(layer)
             yield layer
-            Sigma = layer.move_moments(Sigma, self._coding.counts)
-        self._last = Sigma
+            Sigma = layer.move_moments(Sigma, self._coding.counts, means)
+        self._last, self._last_means = Sigma, means
         self._rates = tuple(rates)
         if self._keep:
             self._kept = tuple(layers)
@@ -113,6 +125,13 @@ class LayerStream:
         if len(self._rates) < len(self):
             deque(self, maxlen=0)
         return self._rates
+
+    @property
+    def last_means(self) -> Tensor | None:
+        """Means of the classes after the last layer, (k, d), where they are known."""
+        if self._last is None:
+            deque(self, maxlen=0)
+        return self._last_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +178,16 @@ class ReduNet:
         if isinstance(self.layers, LayerStream):
             return self.layers.rates
         return tuple(layer.rate for layer in self.layers)
+
+    def last_means(self) -> Tensor:
+        """Means of the classes after the last layer, in the scale of `last_moments`: (k, d)."""
+        means = self.layers.last_means if isinstance(self.layers, LayerStream) else None
+        if means is None:
+            raise DataError(
+                "expected a network that was built from class moments: layers alone, as "
+                "Algorithm 1 has them, do not tell the means of the classes"
+            )
+        return means
 
     def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**26) -> Tensor:
         """Features of new samples.
@@ -219,6 +248,8 @@ def build_network(
     dtype: torch.dtype = torch.float64,
     device: str = "cpu",
     keep: bool = True,
+    Sigma: Tensor | None = None,
+    means: Tensor | None = None,
 ) -> ReduNet:
     """The network of given class moments.
 
@@ -232,6 +263,10 @@ def build_network(
     device : str, default="cpu"
     keep : bool, default=True
         Whether layers stay in memory once made, or each pass makes them anew.
+    Sigma : Tensor of shape (k, d, d), default=None
+    means : Tensor of shape (k, d), default=None
+        Second moments, of trace n_j, and means in place of those of
+        ``moments``: after a linear map such as `Whitening`.
 
     Returns
     -------
@@ -247,9 +282,9 @@ def build_network(
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
-    return _network(
-        moments.labels, moments.counts, moments.Sigma(dtype, device), eps, schedule, keep
-    )
+    if Sigma is None:
+        Sigma, means = moments.Sigma(dtype, device), moments.means(dtype, device)
+    return _network(moments.labels, moments.counts, Sigma, eps, schedule, keep, means)
 
 
 def extend_network(
@@ -329,6 +364,7 @@ def _network(
     eps: float,
     schedule: Schedule,
     keep: bool,
+    means: Tensor | None = None,
 ) -> ReduNet:
-    layers = LayerStream(Sigma, Coding(counts, Sigma.shape[-1], eps), schedule, keep)
+    layers = LayerStream(Sigma, Coding(counts, Sigma.shape[-1], eps), schedule, keep, means)
     return ReduNet(labels, counts, eps, schedule, layers)

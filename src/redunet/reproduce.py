@@ -156,7 +156,7 @@ def carry_out(
 
         plan = reproduction.plan.changed({"seed": seed})
         tasks = plan.stream(data)
-        features = plan.feature_map(tasks)
+        features = plan.feature_map(tasks, resolve_device(device))
         record, model = run(
             plan.learner(features, device, memory),
             tasks,

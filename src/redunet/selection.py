@@ -30,7 +30,17 @@ from redunet.rivals.closed_form import ClosedForm
 
 Estimator = TypeVar("Estimator", bound=MomentEstimator)
 
-SEARCHED = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
+SEARCHED = (
+    "n_layers",
+    "eps",
+    "step",
+    "step_decay",
+    "step_kind",
+    "sharpness",
+    "whitening",
+    "readout",
+    "ridge",
+)
 """Settings that ask for a network of their own; the number of components is read off each."""
 
 
@@ -193,8 +203,11 @@ def labels_by_components(
 ) -> dict[int, NDArray[Any]]:
     """Labels of nearest subspace for several numbers of components, by one network.
 
-    Those not below the number of features are left out.
+    Those not below the number of features are left out. A discriminant has no
+    components: its labels stand under the first number.
     """
+    if model.readout == "discriminant":
+        return {n_components[0]: model.predict(X)}
     Z = torch.from_numpy(model.transform(X))
     last = model.network_.last_moments()
     wanted = [r for r in n_components if r < last.shape[-1]]

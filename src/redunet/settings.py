@@ -15,6 +15,9 @@ from redunet.network import Schedule
 
 DEFAULT_COMPONENTS = 28
 
+LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01}
+"""Settings that came after the first model files, with the values that need not be written."""
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -29,15 +32,19 @@ class Settings:
     step_kind: Literal["absolute", "relative"]
     sharpness: float
     n_components: int | None
+    whitening: float | None
+    readout: Literal["subspace", "discriminant"]
+    ridge: float
     dtype: Literal["float64", "float32"]
 
     @classmethod
     def checked(cls, **values: Any) -> Settings:
         """Settings from what a user gave; a SettingsError says what is wrong with them."""
+        values = {**LATER, **values}
         if values.keys() != cls.__dataclass_fields__.keys():
             known = ", ".join(cls.__dataclass_fields__)
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
-        n_components = values["n_components"]
+        n_components, whitening = values["n_components"], values["whitening"]
         return cls(
             n_layers=whole_number("n_layers", values["n_layers"], least=0),
             eps=number("eps", values["eps"], above=1e-100, most=1e100),
@@ -48,6 +55,11 @@ class Settings:
             n_components=None
             if n_components is None
             else whole_number("n_components", n_components, least=1),
+            whitening=None
+            if whitening is None
+            else number("whitening", whitening, above=0.0, most=1e6),
+            readout=one_of("readout", values["readout"], ("subspace", "discriminant")),
+            ridge=number("ridge", values["ridge"], above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
         )
 
@@ -59,6 +71,14 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which `checked` makes the same settings."""
         return asdict(self)
+
+    def to_state(self) -> dict[str, Any]:
+        """The same for a model file: of later settings only those in use, so files stay equal."""
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in LATER or value != LATER[name]
+        }
 
     @property
     def schedule(self) -> Schedule:

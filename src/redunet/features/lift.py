@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import unfold
 
 from redunet.errors import DataError, SettingsError
+from redunet.features.pixels import whole_pixels
 
 _KERNEL_GRID = 2**20
 _SIZE = 3
@@ -121,12 +122,7 @@ class GaussianLift:
 
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width, channels)."""
-        X = X.to(torch.float64)
-        if not torch.equal(X, X.round()) or float(X.abs().max()) > self._largest_pixel:
-            raise DataError(
-                "expected whole pixel values such as 0 to 255, got fractions or very large ones: "
-                "pass the images as uint8"
-            )
+        X = whole_pixels(X, self._largest_pixel)
         response = self._respond(X)
         if self._mean_response is not None:
             response = response - self._mean_response.to(X.device)

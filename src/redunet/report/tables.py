@@ -37,7 +37,7 @@ def accuracy_rows(record: Record) -> list[Row]:
     -------
     list of Row
         The paper's row; then for each variant its own, what it lacks or gains
-        against the paper, and nearest subspace on the input features. A
+        against the paper, and the same read-out of the input features. A
         difference is that of the figures as they are shown. All rows have as
         many cells as there are tasks; what is not known is a dash.
     """
@@ -55,7 +55,8 @@ def accuracy_rows(record: Record) -> list[Row]:
             cells = (signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs)
             rows.append(Row("difference", "difference from the paper", _filled(cells, width)))
         if plain := by_task(variant, "no_layers_accuracy"):
-            label = "nearest subspace, no layers"
+            linear = variant["settings"].get("readout") == "discriminant"
+            label = f"{'linear discriminant' if linear else 'nearest subspace'}, no layers"
             rows.append(Row("no layers", label, _filled(map(shown, plain), width)))
     return rows
 

@@ -117,7 +117,7 @@ def herding(features: Tensor, n: int) -> Tensor:
     Examples
     --------
     >>> herding(torch.tensor([[0.0], [1.0], [2.0], [7.0]]), 3).tolist()
-    [2, 3, 0]
+    [2, 1, 3]
     """
     mean, total = features.mean(dim=0), torch.zeros_like(features[0])
     free = torch.ones(len(features), dtype=torch.bool, device=features.device)

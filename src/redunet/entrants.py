@@ -57,7 +57,7 @@ FEATURES = tuple(
     for field in fields(Plan)
     if field.name not in (*STREAM, "seed", *Settings.__dataclass_fields__)
 )
-"""Of a plan: what it is about the stream, and what about the features; the rest is the network's."""
+"""What of a plan is about the stream, and what about the features; the rest is the network's."""
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
 

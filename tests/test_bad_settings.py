@@ -44,6 +44,9 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "step_kind": ["abs", "Absolute", None, 1, ["absolute"], ARRAY],
     "sharpness": [0, -0.5, math.nan, math.inf, "1", None, False],
     "n_components": [0, -1, 2.0, "2", True, D, D + 1],
+    "whitening": [0, -0.5, 1e7, math.nan, math.inf, "1", True, ARRAY],
+    "readout": ["lda", "Subspace", None, 1, ["subspace"], ARRAY],
+    "ridge": [0, -0.5, 1e7, math.nan, "1", None, True],
     "normalize": ["l2", "class", None, 1],
     "input_range": [(0, 1), 3, ARRAY],
     "features": ["flatten", 3, Flatten, GaussianLift, [], ARRAY],
@@ -93,7 +96,14 @@ def test_ranges_that_are_none(value: Any) -> None:
 @pytest.mark.parametrize("method", [*ASK, "network_"])
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("eps", -1), ("dtype", "x"), ("device", "x"), ("memory", "x"), ("n_components", D)],
+    [
+        ("eps", -1),
+        ("whitening", 0),
+        ("dtype", "x"),
+        ("device", "x"),
+        ("memory", "x"),
+        ("n_components", D),
+    ],
 )
 def test_settings_changed_for_the_worse_after_fit(method: str, name: str, value: Any) -> None:
     model = fresh().fit(X, y)
@@ -247,8 +257,9 @@ MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         name: (partial(made, **{name: value}), ValueError, name)
         for name, value in {
             "n_layers": 3, "eps": 0.4, "step": 0.4, "step_decay": 0.9, "step_kind": "relative",
-            "sharpness": 2, "n_components": None, "dtype": "float32", "features": Flatten((D,)),
-            "tol": 1e-3,
+            "sharpness": 2, "n_components": None, "whitening": 0.1, "dtype": "float32",
+            "readout": "discriminant", "ridge": 0.02, "tol": 1e-3,
+            "features": Flatten((D,)),
         }.items()
     },
     "pixels": (partial(made, features=Standardize.learn(X, per="pixel")), ValueError, "features"),

@@ -125,6 +125,9 @@ def test_settings_take_effect_at_the_next_use(digits: Any) -> None:
         {"step_kind": "relative"},
         {"sharpness": 5.0},
         {"n_components": 7},
+        {"whitening": 0.1},
+        {"readout": "discriminant"},
+        {"readout": "discriminant", "ridge": 0.5},
         {"dtype": "float32"},
         {"tol": 1e3},
     ):

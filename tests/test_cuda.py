@@ -9,13 +9,15 @@ import torch
 from redunet import ReduNetClassifier
 from redunet.construction import Schedule
 from redunet.experiment import file_hash
-from redunet.features import GaussianLift
+from redunet.features import FeatureMap, GaussianLift, PatchFilters, Scattering
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
 from redunet.network import build_network
 from redunet.rate import Coding
+from redunet.rivals import GRADIENT
 from tests import plain
 from tests.conftest import classes_on_subspaces
+from tests.test_rivals import TASKS, make, weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -34,11 +36,24 @@ def test_moments_and_files_are_those_of_the_cpu() -> None:
     assert file_hash(one) == file_hash(other)
 
 
-def test_lifted_images_have_the_bits_of_the_cpu() -> None:
-    images = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
-    lift = GaussianLift.learn(images, seed=0)
-    on_cpu = lift(torch.from_numpy(images))
-    assert torch.equal(lift(torch.from_numpy(images).cuda()).cpu(), on_cpu)
+IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        GaussianLift.learn(IMAGES, seed=0),
+        Scattering((32, 32, 3), J=3),
+        PatchFilters.learn(IMAGES, seed=0, n_filters=50),
+    ],
+    ids=["lift", "scattering", "patches"],
+)
+def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
+    images = torch.from_numpy(IMAGES)
+    on_cpu = features(images)
+    for size in (1, 7, 50):
+        parts = [features(part.cuda()).cpu() for part in torch.split(images, size)]
+        assert torch.equal(torch.cat(parts), on_cpu)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -55,6 +70,19 @@ def test_incremental_is_joint_there_too(dtype: str) -> None:
     cpu = ReduNetClassifier(n_layers=10, device="cpu", dtype=dtype).fit(X, y)
     tolerance = 1e-9 if dtype == "float64" else 1e-2
     np.testing.assert_allclose(model.predict_proba(X), cpu.predict_proba(X), atol=tolerance)
+
+
+@pytest.mark.parametrize("method", GRADIENT)
+def test_rivals_train_as_on_the_cpu(method: str) -> None:
+    """Enough steps that most are replays of a recorded graph."""
+    there, here = (make(method, epochs=5, device=device) for device in ("cuda", "cpu"))
+    for task in TASKS:
+        there.partial_fit(*task)
+        here.partial_fit(*task)
+    difference = torch.linalg.vector_norm(weights(there).cpu() - weights(here))
+    assert difference < 1e-3 * torch.linalg.vector_norm(weights(here))
+    x = np.concatenate([x for x, _ in TASKS])
+    assert np.mean(there.predict(x) == here.predict(x)) > 0.98
 
 
 def test_a_stack_on_the_gpu_is_the_plain_construction() -> None:

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
 from redunet.experiment import equivalence, file_hash
-from redunet.features import FeatureMap, GaussianLift, Standardize
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    GaussianLift,
+    PatchFilters,
+    Scattering,
+    Standardize,
+)
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=6, d=10, per_class=14, rank=3)
@@ -40,13 +47,22 @@ def same(one: ReduNetClassifier, other: ReduNetClassifier, new: NDArray[Any] = N
     )
 
 
-@pytest.fixture(scope="module", params=["float64", "float32"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        {"dtype": "float64"},
+        {"dtype": "float32"},
+        {"whitening": 0.1},
+        {"readout": "discriminant"},
+    ],
+    ids=["float64", "float32", "whitened", "discriminant"],
+)
 def joint(request: pytest.FixtureRequest) -> ReduNetClassifier:
-    return fresh(dtype=request.param).fit(X, y)
+    return fresh(**request.param).fit(X, y)
 
 
 def like(joint: ReduNetClassifier) -> ReduNetClassifier:
-    return fresh(dtype=joint.dtype)
+    return fresh(dtype=joint.dtype, whitening=joint.whitening, readout=joint.readout)
 
 
 def test_the_measure_of_sameness_notices_one_sample_more(joint: ReduNetClassifier) -> None:
@@ -164,6 +180,8 @@ def test_class_scaling_is_exact_too() -> None:
 
 IMAGES = np.random.default_rng(5).integers(0, 256, (60, 6, 5, 3), dtype=np.uint8)
 LABELS = np.arange(60) % 5
+SCATTERING = Scattering((6, 5, 3), J=1, L=2)
+SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
 
 
 @pytest.mark.parametrize(
@@ -174,8 +192,22 @@ LABELS = np.arange(60) % 5
         GaussianLift(0, (6, 5, 3), 2),
         GaussianLift.learn(IMAGES[LABELS < 2], seed=3, n_kernels=2),
         GaussianLift.learn(IMAGES[LABELS < 2], seed=3, n_kernels=2, relu=False),
+        SCATTERING,
+        Chain(SCATTERING, Standardize.learn(SCATTERED, per="pixel")),
+        PatchFilters.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3),
+        PatchFilters.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3, source="kmeans"),
     ],
-    ids=["standardize", "per-pixel", "lift", "lift-mean", "lift-linear"],
+    ids=[
+        "standardize",
+        "per-pixel",
+        "lift",
+        "lift-mean",
+        "lift-linear",
+        "scattering",
+        "scattering-standardized",
+        "patches",
+        "patches-kmeans",
+    ],
 )
 @pytest.mark.filterwarnings("ignore::redunet.LearntFeaturesWarning")
 def test_every_promise_holds_through_a_feature_map(features: FeatureMap) -> None:

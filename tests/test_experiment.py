@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
 from redunet import FileAccessError, ReduNetClassifier, SettingsError
 from redunet.datasets import load
 from redunet.experiment import run
-from redunet.features import FeatureMap
-from redunet.plan import Plan
+from redunet.features import FeatureMap, PatchFilters, Scattering
+from redunet.plan import FEATURES, Plan
 from redunet.selection import held_out_rows, labels_by_components, tune
 
 PLAN = Plan(
@@ -115,7 +116,8 @@ experiment.run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), Path
 def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path, when: str) -> None:
     root = str(Path(__file__).parents[1])
     command = [sys.executable, "-c", KILLED, str(tmp_path / "b"), when]
-    environment = {**os.environ, "PYTHONPATH": root}
+    paths = filter(None, (root, os.environ.get("PYTHONPATH")))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True)
     assert done.returncode == -signal.SIGKILL
     tasks, features = stream()
@@ -169,10 +171,10 @@ def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
         run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
 
 
-@pytest.mark.parametrize("features", ["standardize", "standardize-pixel", "lift", "lift-linear"])
+@pytest.mark.parametrize("features", [name for name in FEATURES if name != "pixels"])
 def test_a_feature_map_sees_no_later_task(features: str) -> None:
     data = load("digits")
-    plan = Plan(features=features)
+    plan = Plan(features=features, n_filters=5, patch_size=3)
     later = np.isin(data.y_train, range(2, 10))
     x_train = np.where(later[:, None, None], 16 - data.x_train, data.x_train)
     changed = SimpleNamespace(
@@ -186,6 +188,31 @@ def test_a_feature_map_sees_no_later_task(features: str) -> None:
     assert states_equal(one, other)
     leaky = plan.changed({"statistics_from": "whole-training-set"})
     assert not states_equal(*(leaky.feature_map(leaky.stream(d)) for d in (data, changed)))
+
+
+def test_features_of_a_plan_have_its_settings() -> None:
+    data = load("digits")
+    plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, cells=1, threshold=0.2, seed=3)
+    tasks = plan.stream(data)
+    scattering = Scattering((8, 8), J=1, pool=2)
+    assert (
+        plan.changed(
+            {"features": "scattering", "standardized": False, "statistics_from": "nowhere"}
+        ).feature_map(tasks)
+        == scattering
+    )
+    chain = plan.changed({"features": "scattering"}).feature_map(tasks)
+    vectors = chain(torch.from_numpy(tasks[0].x_train))
+    np.testing.assert_allclose(vectors.mean(dim=0), 0, atol=1e-9)
+    assert ((vectors.std(dim=0, correction=0) - 1).abs() < 1e-9).sum() > vectors.shape[1] / 2
+    sources: dict[str, Any] = {"patches": "random", "patches-kmeans": "kmeans"}
+    for features, source in sources.items():
+        mine = plan.changed({"features": features, "standardized": False}).feature_map(tasks)
+        expected = PatchFilters.learn(
+            tasks[0].x_train, 3, 6, 4, cells=1, threshold=0.2, source=source
+        )
+        assert states_equal(mine, expected)
+        assert mine.n_features == 12
 
 
 def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
@@ -229,6 +256,20 @@ def test_tuning_finds_the_better_settings_and_says_on_what() -> None:
     assert paper["estimated_label_accuracy"] == max(
         c["estimated_label_accuracy"] for c in found["candidates"]
     )
+
+
+def test_tuning_compares_read_outs() -> None:
+    X, y = digits_train()
+    grid: dict[str, list[Any]] = {"readout": ["subspace", "discriminant"], "ridge": [0.01, 1e3]}
+    found = tune(ReduNetClassifier(n_layers=1), X, y, grid, n_components=[2, 4], per_class=15)[
+        "candidates"
+    ]
+    of = {name: [c for c in found if c["readout"] == name] for name in grid["readout"]}
+    assert {name: len(some) for name, some in of.items()} == {"subspace": 4, "discriminant": 2}
+    assert of["subspace"][0]["held_out_accuracy"] == of["subspace"][1]["held_out_accuracy"]
+    assert [c["ridge"] for c in of["discriminant"]] == [0.01, 1e3]
+    model = ReduNetClassifier(n_layers=1, readout="discriminant").fit(X, y)
+    assert np.array_equal(labels_by_components(model, X, [2])[2], model.predict(X))
 
 
 def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them() -> None:
@@ -279,7 +320,12 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
         ("n_layer = 3", "got 'n_layer'"),
         ("features = 'wavelets'", "one of pixels, standardize"),
         ("statistics_from = 'everything'", "one of first-task, whole-training-set, nowhere"),
-        ("features = 'standardize'\nstatistics_from = 'nowhere'", "statistics to standardize with"),
+        ("features = 'standardize'\nstatistics_from = 'nowhere'", "needs some to learn from"),
+        ("features = 'patches'\nstatistics_from = 'nowhere'", "patches needs some to learn from"),
+        ("features = 'scattering'\nstatistics_from = 'nowhere'", "scattering needs some"),
+        ("standardized = 1", "expected standardized to be true or false, got 1"),
+        ("threshold = 'low'", "expected threshold to be a number, got 'low'"),
+        ("n_scales = 0", "expected n_scales to be a whole number from 1 on, got 0"),
         ("n_layers = ", "is not a TOML file"),
     ],
 )

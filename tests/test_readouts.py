@@ -1,4 +1,4 @@
-"""Nearest subspace against the paper, and its limits."""
+"""Nearest subspace against the paper, the discriminant against normal densities; limits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal  # type: ignore[import-untyped]
 
-from redunet.construction import Schedule
+from redunet import DataError
+from redunet.compact import CompactLayer
+from redunet.construction import LiftedLayer, Schedule
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
-from redunet.network import build_network
-from redunet.readouts import NearestSubspace
+from redunet.network import build_network, extend_network
+from redunet.readouts import LinearDiscriminant, NearestSubspace
 from tests import reference
 from tests.conftest import classes_on_subspaces
 
@@ -66,6 +69,84 @@ def test_a_class_uses_no_more_than_its_numerical_rank() -> None:
 
 def test_probabilities_follow_the_residuals() -> None:
     readout = NearestSubspace(torch.zeros(2, 3, 1).double(), noise=0.1)
-    shares = readout.probabilities(torch.tensor([[0.2, 0.4], [0.3, 0.3]], dtype=torch.float64))
+    shares = readout.probabilities(-torch.tensor([[0.2, 0.4], [0.3, 0.3]], dtype=torch.float64))
     assert shares[0, 0].item() == pytest.approx(1 / (1 + np.exp(-1.0)), rel=1e-12)
     assert shares[1].tolist() == [0.5, 0.5]
+
+
+UNEQUAL = np.repeat(True, 200)
+UNEQUAL[::3] = False
+
+
+@pytest.fixture(scope="module")
+def unequal() -> tuple[Any, Any, Any]:
+    """Classes of different sizes, their network and the oracle's."""
+    X, y = classes_on_subspaces(k=4, d=12, per_class=50, rank=5)
+    kept = (y > 0) | UNEQUAL
+    X, y = X[kept] + 0.3, y[kept]
+    network = build_network(ClassMoments(12).update(torch.from_numpy(X), y), 0.5, SCHEDULE)
+    return X, network, reference.train(reference.gridded(X), y, 20, 0.5, 0.5, 0.933)
+
+
+def test_means_travel_with_the_classes(unequal: Any) -> None:
+    _, network, oracle = unequal
+    expected = [z.mean(axis=1) for z in oracle.Z]
+    np.testing.assert_allclose(network.last_means(), expected, rtol=0, atol=1e-9)
+
+
+def test_means_travel_where_moments_are_factors_and_features_empty() -> None:
+    """Six samples of each of five classes, a dense class, and features that are always zero."""
+    rng = np.random.RandomState(3)
+    counts = [6, 6, 7, 6, 6, 60]
+    y = np.repeat(np.arange(6), counts)
+    X = rng.standard_normal((sum(counts), 40)) + rng.standard_normal((6, 40))[y]
+    X[:, 30:] = 0
+    moments = ClassMoments(40).update(torch.from_numpy(X), y)
+    network = build_network(moments, 0.5, SCHEDULE, keep=False)
+    oracle = reference.train(reference.gridded(X), y, 20, 0.5, 0.5, 0.933)
+    expected = np.array([z.mean(axis=1) for z in oracle.Z])
+    np.testing.assert_allclose(network.last_means(), expected, rtol=0, atol=1e-9)
+    first = build_network(moments, 0.5, Schedule(0, 0.5, 0.9)).last_means()
+    assert float((network.last_means() - first).abs().max()) > 0.01
+    layer = next(iter(network.layers))
+    assert isinstance(layer, LiftedLayer)
+    assert isinstance(layer.inner, CompactLayer)
+
+
+@pytest.mark.parametrize("ridge", [0.001, 0.3])
+def test_the_discriminant_is_bayes_rule_for_normal_classes(unequal: Any, ridge: float) -> None:
+    X, network, oracle = unequal
+    readout = LinearDiscriminant.from_moments(
+        network.last_moments(), network.last_means(), network.counts, ridge
+    )
+    Z = network.transform(unit_rows(torch.from_numpy(X[:30])), 1.0)
+    centred = np.concatenate([z - z.mean(axis=1, keepdims=True) for z in oracle.Z], axis=1)
+    W = centred @ centred.T / centred.shape[1]
+    covariance = W + ridge * np.trace(W) / 12 * np.eye(12)
+    posterior = np.stack(
+        [
+            z.shape[1] * multivariate_normal(z.mean(axis=1), covariance).pdf(Z.numpy())
+            for z in oracle.Z
+        ],
+        axis=1,
+    )
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(readout.probabilities(readout.scores(Z)), posterior, atol=1e-8)
+
+
+def test_a_discriminant_of_single_samples_is_the_nearest_of_them() -> None:
+    X = np.random.default_rng(0).standard_normal((3, 6))
+    moments = ClassMoments(6).update(torch.from_numpy(X), [0, 1, 2])
+    readout = LinearDiscriminant.from_moments(moments.Sigma(), moments.means(), [1, 1, 1], 0.01)
+    near = unit_rows(torch.from_numpy(X + 0.05))
+    assert readout.scores(near).argmax(dim=1).tolist() == [0, 1, 2]
+
+
+def test_layers_alone_do_not_tell_the_means() -> None:
+    X, y = classes_on_subspaces(k=4, d=8, per_class=20, rank=3)
+    old = build_network(
+        ClassMoments(8).update(torch.from_numpy(X[y < 2]), y[y < 2]), 0.5, Schedule(2, 0.5, 0.9)
+    )
+    grown = extend_network(old, torch.from_numpy(X[y > 1]), y[y > 1])
+    with pytest.raises(DataError, match="do not tell the means"):
+        grown.last_means()

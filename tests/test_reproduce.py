@@ -104,7 +104,10 @@ def test_a_dry_run_only_says_what_it_would_do(tmp_path: Path, name: str) -> None
 def test_an_unknown_experiment_is_refused() -> None:
     done = CliRunner().invoke(main, ["reproduce", "imagenet"])
     assert done.exit_code == 2
-    assert "expected one of mnist, mnist-tuned, cifar10, got 'imagenet'" in done.output
+    assert (
+        "expected one of mnist, mnist-tuned, cifar10, cifar10-uncentred, got 'imagenet'"
+        in done.output
+    )
 
 
 def test_the_papers_settings_are_the_papers() -> None:

@@ -22,7 +22,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redunet import ModelFileError, ReduNetClassifier, ReduNetError, storage
+from redunet import FileAccessError, ModelFileError, ReduNetClassifier, ReduNetError, storage
 from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
 from tests.conftest import classes_on_subspaces
 
@@ -353,3 +353,26 @@ def test_tensors_that_make_no_model_are_refused(damaged: Path, case: str) -> Non
     kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     storage.save(damaged, kept, content)
     assert refusal(damaged)
+
+
+def test_sizes_are_those_of_the_tensors(tmp_path: Path) -> None:
+    tensors = {
+        "b": torch.zeros(3, 5, dtype=torch.int64),
+        "a.x": torch.zeros(7, dtype=torch.uint8),
+        "empty": torch.zeros(0),
+    }
+    storage.save(tmp_path / "model", tensors, {"some": "content"})
+    assert storage.sizes(tmp_path / "model") == {"a.x": 7, "b": 120, "empty": 0}
+    model = fresh().fit(X, y)
+    model.save(tmp_path / "model")
+    sizes = storage.sizes(tmp_path / "model")
+    assert sizes == {"counts": 4 * 8, "sums": 4 * 6 * 8, "second_moments": 4 * 21 * 8}
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]", b"\x01" * 40])
+def test_sizes_of_what_is_no_model(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "model").write_bytes(data)
+    with pytest.raises(ModelFileError, match="is not a redunet model: take another copy"):
+        storage.sizes(tmp_path / "model")
+    with pytest.raises(FileAccessError, match=r"cannot read .*missing: No such file"):
+        storage.sizes(tmp_path / "missing")

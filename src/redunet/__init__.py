@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from redunet.moments import ClassMoments
     from redunet.network import ReduNet, build_network, extend_network
     from redunet.rate import rate_reduction
-    from redunet.readouts import NearestSubspace
+    from redunet.readouts import LinearDiscriminant, NearestSubspace
 
 _HOMES = {
     "ClassMoments": "moments",
@@ -35,6 +35,7 @@ _HOMES = {
     "FileAccessError": "errors",
     "Layer": "layer",
     "LearntFeaturesWarning": "estimator",
+    "LinearDiscriminant": "readouts",
     "ModelFileError": "errors",
     "NearestSubspace": "readouts",
     "NotFittedError": "estimator",
@@ -56,6 +57,7 @@ __all__ = [
     "FileAccessError",
     "Layer",
     "LearntFeaturesWarning",
+    "LinearDiscriminant",
     "ModelFileError",
     "NearestSubspace",
     "NotFittedError",

@@ -1,4 +1,4 @@
-"""What a model builds when it is first needed: the network and its read-out."""
+"""What a model builds when it is first needed: whitening, network and read-out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, cast
 from redunet.construction import LayerStream
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
-from redunet.readouts import NearestSubspace
+from redunet.readouts import LinearDiscriminant, NearestSubspace
 from redunet.settings import Settings
+from redunet.whitening import Whitening
 
 
 class StreamingWarning(UserWarning):
@@ -18,7 +19,7 @@ class StreamingWarning(UserWarning):
 
 
 class Built:
-    """The network and read-out of fixed moments, made lazily and kept while settings stay.
+    """What is built from fixed moments, made lazily and kept while settings stay.
 
     Parameters
     ----------
@@ -27,17 +28,32 @@ class Built:
 
     def __init__(self, moments: ClassMoments) -> None:
         self._moments = moments
+        self._whitening: tuple[Any, Whitening] | None = None
         self._network: tuple[Any, ReduNet] | None = None
-        self._readout: tuple[Any, NearestSubspace] | None = None
+        self._readout: tuple[Any, NearestSubspace | LinearDiscriminant] | None = None
+
+    def whitening(self, settings: Settings, device: str) -> Whitening | None:
+        """The whitening, where the settings ask for one."""
+        if settings.whitening is None:
+            return None
+        key = (settings.whitening, device)
+        if self._whitening is None or self._whitening[0] != key:
+            whitening = Whitening.from_moments(self._moments, settings.whitening, device)
+            self._whitening = (key, whitening)
+        return self._whitening[1]
 
     def network(self, settings: Settings, device: str, memory: int) -> ReduNet:
         """The network; its layers are kept where they fit the memory, in bytes."""
-        key = (settings.eps, settings.schedule, settings.dtype, device, memory)
+        key = (settings.whitening, settings.eps, settings.schedule, settings.dtype, device, memory)
         if self._network is None or self._network[0] != key:
             self._network = (key, self._build(settings, device, memory))
         return self._network[1]
 
     def _build(self, settings: Settings, device: str, memory: int) -> ReduNet:
+        whitening = self.whitening(settings, device)
+        Sigma = means = None
+        if whitening is not None:
+            Sigma, means = whitening.moments(self._moments, settings.torch_dtype)
         network = build_network(
             self._moments,
             settings.eps,
@@ -45,6 +61,8 @@ class Built:
             dtype=settings.torch_dtype,
             device=device,
             keep=False,
+            Sigma=Sigma,
+            means=means,
         )
         layers = cast(LayerStream, network.layers)
         if layers.n_bytes <= memory:
@@ -60,10 +78,17 @@ class Built:
         )
         return network
 
-    def readout(self, network: ReduNet, n_components: int) -> NearestSubspace:
+    def readout(self, network: ReduNet, settings: Settings) -> NearestSubspace | LinearDiscriminant:
         """The read-out of the network's last moments."""
-        key = (id(network), n_components)
+        n_components = settings.components(self._moments.n_features)
+        key = (id(network), settings.readout, n_components, settings.ridge)
         if self._readout is None or self._readout[0] != key:
-            readout = NearestSubspace.from_network(network, n_components)
-            self._readout = (key, readout)
+            self._readout = (
+                key,
+                NearestSubspace.from_network(network, n_components)
+                if settings.readout == "subspace"
+                else LinearDiscriminant.from_moments(
+                    network.last_moments(), network.last_means(), network.counts, settings.ridge
+                ),
+            )
         return self._readout[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -20,10 +19,9 @@ from torch import Tensor
 from redunet.built import Built
 from redunet.estimator import MomentEstimator
 from redunet.features import FeatureMap
-from redunet.model import Model
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet
-from redunet.readouts import NearestSubspace
+from redunet.readouts import LinearDiscriminant, NearestSubspace
 from redunet.settings import Settings, parse_memory, resolve_device
 
 
@@ -59,6 +57,18 @@ class ReduNetClassifier(
         Dimension of each class's subspace in the read-out; None means 28, or
         one below the number of features where that is less. A class of lower
         numerical rank uses its rank.
+    whitening : float, default=None
+        ρ, relative to the mean eigenvalue of the pooled within-class covariance
+        W: feature vectors become (W + ρI)^(−½) z before the first layer, so that
+        directions in which all classes vary count less. W comes from the
+        moments and is derived anew when they change. None leaves it out.
+    readout : {"subspace", "discriminant"}, default="subspace"
+        How the last layer's features become labels: "subspace" is the paper's,
+        the class whose principal subspace is nearest; "discriminant" is linear
+        discriminant analysis by the last layer's means and covariance.
+    ridge : float, default=0.01
+        Of the discriminant: what is added to the covariance, relative to its
+        mean eigenvalue.
     normalize : {"sample", "class"}, default="sample"
         "sample" puts each input on the unit sphere; "class" scales only each
         class as a whole, and needs ``input_range``.
@@ -117,6 +127,9 @@ class ReduNetClassifier(
         step_kind: str = "absolute",
         sharpness: float = 1.0,
         n_components: int | None = None,
+        whitening: float | None = None,
+        readout: str = "subspace",
+        ridge: float = 0.01,
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,
@@ -132,6 +145,9 @@ class ReduNetClassifier(
         self.step_kind = step_kind
         self.sharpness = sharpness
         self.n_components = n_components
+        self.whitening = whitening
+        self.readout = readout
+        self.ridge = ridge
         self.normalize = normalize
         self.input_range = input_range
         self.features = features
@@ -142,32 +158,32 @@ class ReduNetClassifier(
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
-        residuals, _ = self._residuals(X)
-        labels: NDArray[Any] = self.classes_[residuals.argmin(dim=1).numpy()]
+        scores, _ = self._scores(X)
+        labels: NDArray[Any] = self.classes_[scores.argmax(dim=1).numpy()]
         return labels
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Minus the residual from each class's subspace.
+        """Minus the residual from each class's subspace, or the discriminant's scores.
 
         Returns
         -------
         ndarray of shape (n, k), or (n,) for two classes
-            For two classes, how much smaller the second one's residual is.
+            For two classes, how much larger the second one's score is.
         """
-        residuals, _ = self._residuals(X)
-        if residuals.shape[1] == 2:
-            residuals = residuals[:, 1] - residuals[:, 0]
-        scores: NDArray[np.float64] = -residuals.numpy()
-        return scores
+        scores, _ = self._scores(X)
+        if scores.shape[1] == 2:
+            scores = scores[:, 1] - scores[:, 0]
+        decisions: NDArray[np.float64] = scores.numpy()
+        return decisions
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """softmax(−residual / 2σ²): ndarray of shape (n, k).
+        """softmax(−residual / 2σ²), or of the discriminant's scores: ndarray of shape (n, k).
 
         σ² is the energy that the training moments themselves leave outside
         their classes' subspaces.
         """
-        residuals, readout = self._residuals(X)
-        probabilities: NDArray[np.float64] = readout.probabilities(residuals).numpy()
+        scores, readout = self._scores(X)
+        probabilities: NDArray[np.float64] = readout.probabilities(scores).numpy()
         return probabilities
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -182,28 +198,6 @@ class ReduNetClassifier(
         passes = [network.memberships(Z, sharpness).cpu() for Z in self._inputs(X)]
         memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
         return memberships
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file; equal models give equal files, to the byte."""
-        moments = self._fitted_moments()
-        embedding = self._unchanged_embedding()
-        Model(self._settings(), embedding, moments, self._feature_names()).save(path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model from a file."""
-        read = Model.load(path)
-        model = cls(
-            **read.settings.to_dict(),
-            features=read.embedding.features,
-            normalize=read.embedding.normalize,
-            input_range=read.embedding.input_range,
-        )
-        model.n_features_in_ = read.n_features_in
-        if read.feature_names is not None:
-            model.feature_names_in_ = np.asarray(read.feature_names, dtype=object)
-        model._learnt_through = read.embedding
-        return model._keep(read.moments)
 
     @property
     def network_(self) -> ReduNet:
@@ -226,30 +220,38 @@ class ReduNetClassifier(
         self._settings().components(n_features)
         parse_memory(self.memory)
 
-    def _identity(self) -> dict[str, Any]:
-        return {**self._settings().to_dict(), **super()._identity()}
+    def _plain_settings(self) -> dict[str, Any]:
+        return self._settings().to_state()
+
+    @classmethod
+    def _made_with(cls, values: dict[str, Any]) -> Self:
+        return cls(**Settings.checked(**values).to_dict())
 
     def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
-        """New samples on the unit sphere, (rows, d), pass by pass."""
+        """New samples on the unit sphere, whitened where asked for, (rows, d), pass by pass."""
         self._fitted_moments()
         embedding, device = self._unchanged_embedding(), resolve_device(self.device)
-        dtype, memory = self._settings().torch_dtype, parse_memory(self.memory)
-        return embedding.new(self._rows(X, embedding), dtype, device, memory)
+        settings, memory = self._settings(), parse_memory(self.memory)
+        rows = self._rows(X, embedding)
+        whitening = self._built.whitening(settings, device)
+        passes = embedding.new(rows, settings.torch_dtype, device, memory)
+        return passes if whitening is None else map(whitening.samples, passes)
 
     def _features(self, X: ArrayLike) -> Iterator[Tensor]:
         """The network's features of new samples, pass by pass."""
         for Z in self._inputs(X):
             yield self.network_.transform(Z, self._settings().sharpness)
 
-    def _residuals(self, X: ArrayLike) -> tuple[Tensor, NearestSubspace]:
-        """Residuals of all samples, (n, k), and the read-out that gave them."""
-        n_components = self._settings().components(self._fitted_moments().n_features)
-        residuals = []
+    def _scores(self, X: ArrayLike) -> tuple[Tensor, NearestSubspace | LinearDiscriminant]:
+        """Scores of all samples, (n, k), and the read-out that gave them."""
+        settings = self._settings()
+        settings.components(self._fitted_moments().n_features)
+        scores = []
         # Features first: a pass through streamed layers gives the last moments for nothing.
         for Z in self._features(X):
-            readout = self._built.readout(self.network_, n_components)
-            residuals.append(readout.residuals(Z).cpu())
-        return torch.cat(residuals), readout
+            readout = self._built.readout(self.network_, settings)
+            scores.append(readout.scores(Z).cpu())
+        return torch.cat(scores), readout
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -94,9 +94,10 @@ def run(
 
     Settings come from a TOML file, from --set, or both. Of the stream: n_tasks, tasks,
     order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
-    standardize-pixel, lift, lift-linear), statistics_from (first-task, whole-training-set,
-    nowhere), mean_per, n_kernels, seed. Of the network: n_layers, eps, step, step_decay,
-    step_kind, sharpness, n_components, dtype.
+    standardize-pixel, lift, lift-linear, scattering, patches, patches-kmeans), statistics_from
+    (first-task, whole-training-set, nowhere), mean_per, n_kernels, centred, n_scales, pool,
+    n_filters, patch_size, cells, threshold, standardized, seed. Of the network: n_layers, eps,
+    step, step_decay, step_kind, sharpness, n_components, whitening, readout, ridge, dtype.
 
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
     """
@@ -127,40 +128,47 @@ def run(
 def tune(
     data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
     out: Out = Path("runs/tune"),
+    method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
     settings: Settings = None,
     search: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
     ] = None,
-    components: Annotated[str, typer.Option(help="Numbers of components to try.")] = (
+    components: Annotated[str, typer.Option(help="Numbers of components to try, for redunet.")] = (
         "5,8,10,12,15,20,28,40,60"
     ),
     per_class: Annotated[int, typer.Option(help="Training samples to evaluate on.")] = 200,
-    paper_rule: Annotated[bool, typer.Option(help="Compute the paper's rule too.")] = True,
+    paper_rule: Annotated[
+        bool, typer.Option(help="For redunet: compute the paper's rule too.")
+    ] = True,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
 ) -> None:
     """Choose settings on training data; test data is never read.
 
-    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5
+    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
+    or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
-    from redunet.commands import tune_plan
+    from redunet.commands import tune_plan, tune_rival
     from redunet.plan import Plan
 
     plan = Plan().changed({"data": data, **_parsed(settings)})
     grid = {key: list(_as_tuple(value)) for key, value in _parsed(search).items()}
     wanted = _whole_numbers("components", components, least=1)
     with _progress() as tell:
-        said = tune_plan(
-            plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
-        )
+        if method == "redunet":
+            said = tune_plan(
+                plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
+            )
+        else:
+            said = tune_rival(method, plan, grid, per_class, out, device, data_dir, tell)
     Console().print(*said, sep="\n")
 
 
 @main.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="mnist, mnist-tuned or cifar10.")],
+    name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
     out: Annotated[Path | None, typer.Option(help="Folder; by default runs/NAME.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the layers.")] = "float64",
@@ -198,6 +206,62 @@ def reproduce(
     Console().print(*commands.verdict(record, out), sep="\n")
 
 
+@main.command()
+def compare(
+    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="By default all that are named above.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="METHOD.KEY=VALUE", help="A setting; may be given several times."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/compare-DATA.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float64 or float32, of ReduNet's layers.")
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Set methods beside one another, over the same stream of five tasks.
+
+    Methods: redunet; by gradient descent finetune, joint (the upper bound), lwf, ewc, si, and with
+    exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda. Each run has a folder of its
+    own, so several commands may work on different methods of one --out side by side; the tables
+    are of all that is finished there.
+
+    Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
+    """
+    from redunet import compare as comparison
+    from redunet.commands import standings
+    from redunet.entrants import NAMES
+
+    changes: dict[str, dict[str, Any]] = {"redunet": {"dtype": dtype}} if dtype else {}
+    for name, value in _parsed(settings).items():
+        method, dot, key = name.partition(".")
+        if not dot:
+            raise SettingsError(f"expected METHOD.KEY=VALUE, got {name!r} as METHOD.KEY")
+        changes.setdefault(method, {})[key] = value
+    out = out or Path("runs") / f"compare-{data}"
+    with _progress() as tell:
+        record = comparison.compare(
+            data,
+            out,
+            methods=tuple(NAMES) if methods is None else _words(methods),
+            seeds=_whole_numbers("seeds", seeds, least=0),
+            changes=changes,
+            device=device,
+            memory=memory,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*standings(record, out), sep="\n")
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
     """A bar that says what is being done, on a terminal; warnings about streaming are expected."""
@@ -231,7 +295,7 @@ def _parsed(words: list[str] | None) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, a word, none, or a tuple of these where there are commas."""
+    """A number, a word, true, false, none, or a tuple of these where there are commas."""
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part.strip())
     text = text.strip()
@@ -240,13 +304,17 @@ def _value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    return None if text.lower() == "none" else text
+    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
 
 
 def _whole_numbers(name: str, text: str, least: int) -> list[int]:
     from redunet.settings import whole_number
 
     return [whole_number(name, value, least=least) for value in _as_tuple(_value(text))]
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

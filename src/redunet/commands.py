@@ -1,4 +1,4 @@
-"""What the commands `run`, `tune` and `reproduce` do, and the lines they leave on the screen."""
+"""What the commands do beyond their calls, and the lines that they leave on the screen."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ from redunet.datasets import load
 from redunet.experiment import environment, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
-from redunet.report.tables import accuracy_table
+from redunet.report.methods import (
+    accuracy_grid,
+    accuracy_notes,
+    cost_grid,
+    cost_notes,
+    honesty_notes,
+)
+from redunet.report.tables import accuracy_table, terminal_table
 from redunet.reproduce import Reproduction
+from redunet.rivals import CLOSED_FORM
+from redunet.settings import one_of, resolve_device
 from redunet.streams import pooled
 
 Lines = list[Any]
 
 
 def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
-    """A plan of one's own, read off with the number of components that it names."""
+    """A plan of one's own, read off as it says."""
     tasks = plan.stream(load(plan.data, data_dir))
-    d = plan.feature_map(tasks).n_features
+    d = plan.changed({"standardized": False}).feature_map(tasks).n_features
     r = plan.settings().components(d)
     name = f"{plan.data}, {plan.features}"
-    return Reproduction(None, f"ReduNet on {name}", plan, {f"{r} components": r})
+    reading = f"{r} components" if plan.readout == "subspace" else "linear discriminant"
+    return Reproduction(None, f"ReduNet on {name}", plan, {reading: r})
 
 
 def tune_plan(
@@ -43,7 +53,7 @@ def tune_plan(
 ) -> Lines:
     """Choose settings on a plan's training data; leave a record of all candidates."""
     tasks = plan.stream(load(plan.data, data_dir))
-    model = plan.learner(plan.feature_map(tasks), device, memory)
+    model = plan.learner(plan.feature_map(tasks, resolve_device(device)), device, memory)
     x_train, y_train = pooled(tasks, "train")
     found = selection.tune(
         model,
@@ -58,8 +68,38 @@ def tune_plan(
     )
     record = {"plan": plan.to_dict(), "grid": dict(grid), **environment(), **found}
     write_record(storage.make_folder(out) / "tune.json", record)
-    table = Table(title=f"{plan.data}, best on {found['chosen_on']}", title_justify="left")
     names = [*grid, "n_components", "held_out_accuracy", "estimated_label_accuracy"]
+    return _best(plan.data, found, names, out)
+
+
+def tune_rival(
+    method: str,
+    plan: Plan,
+    grid: Mapping[str, Sequence[Any]],
+    per_class: int,
+    out: Path,
+    device: str,
+    data_dir: Path | None,
+    progress: Progress,
+) -> Lines:
+    """Choose a closed-form rival's settings on a plan's training data, and leave a record."""
+    one_of("method", method, ("redunet", *CLOSED_FORM))
+    tasks = plan.stream(load(plan.data, data_dir))
+    model = CLOSED_FORM[method](features=plan.feature_map(tasks), device=device)
+    x_train, y_train = pooled(tasks, "train")
+    found = selection.tune_closed_form(
+        model, x_train, y_train, grid, per_class=per_class, seed=plan.seed, progress=progress
+    )
+    of_network = plan.settings().to_dict()
+    what = {name: value for name, value in plan.to_dict().items() if name not in of_network}
+    record = {"method": method, "plan": what, "grid": dict(grid), **environment(), **found}
+    write_record(storage.make_folder(out) / "tune.json", record)
+    return _best(f"{method} on {plan.data}", found, [*grid, "held_out_accuracy"], out)
+
+
+def _best(what: str, found: dict[str, Any], names: list[str], out: Path) -> Lines:
+    """A table of the best candidates."""
+    table = Table(title=f"{what}, best on {found['chosen_on']}", title_justify="left")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for candidate in found["candidates"][:10]:
@@ -87,6 +127,20 @@ def verdict(record: dict[str, Any], out: Path) -> Lines:
         *_joint_lines(joint),
         _metrics_line(record["variants"][0]["runs"][0]["summary"]),
         f"Left behind: {out / 'report.html'}, report.md, record.json and figures",
+    ]
+
+
+def standings(record: dict[str, Any], out: Path) -> Lines:
+    """What a comparison found."""
+    return [
+        record["what"],
+        terminal_table(accuracy_grid(record)),
+        *accuracy_notes(record),
+        "",
+        terminal_table(cost_grid(record)),
+        *cost_notes(record),
+        *honesty_notes(record),
+        f"Left behind: {out / 'report.html'}, report.md, record.json and accuracy.png",
     ]
 
 

@@ -212,11 +212,17 @@ class Pass:
     first : SecondMoments
         Before the first layer; not changed.
     coding : Coding
+    means : Tensor of shape (k, d), default=None
+        Means of the classes before the first layer; not changed.
     reuse : bool
         Whether each layer is made in the memory of the one before.
     """
 
-    def __init__(self, first: SecondMoments, coding: Coding, *, reuse: bool) -> None:
+    def __init__(
+        self, first: SecondMoments, coding: Coding, means: Tensor | None = None, *, reuse: bool
+    ) -> None:
+        # Those of classes in factors need not travel: see `LayerStream.last_means`.
+        self.means = None if means is None else means[list(first.dense)]
         self.now = SecondMoments(first.dense, first.Sigma.clone(), first.stacks)
         self._coding = coding
         self._workspace = Workspace.like(first.Sigma, operators=reuse)
@@ -257,6 +263,7 @@ class Pass:
             [coding.gamma[j] for j in now.dense],
             [coding.counts[j] for j in now.dense],
             self._workspace,
+            self.means,
         )
         if isinstance(layer, CompactLayer):
             if not self._reuse:
@@ -284,6 +291,8 @@ class LayerStream:
     keep : bool
     span : Span, default=None
         What the layers are built within.
+    means : Tensor of shape (k, d), default=None
+        Means of the classes before the first layer, within the span, where they are known.
     """
 
     def __init__(
@@ -293,14 +302,16 @@ class LayerStream:
         schedule: Schedule,
         keep: bool,
         span: Span | None = None,
+        means: Tensor | None = None,
     ) -> None:
         self.span = span
+        self._means = means
         self._first = first
         self._coding = coding
         self._schedule = schedule
         self._keep = keep
         self._kept: tuple[Layer | CompactLayer, ...] | None = None
-        self._last: SecondMoments | None = None
+        self._last: tuple[SecondMoments, Tensor | None] | None = None
         self._rates: tuple[Rate, ...] | None = None
 
     @property
@@ -310,7 +321,7 @@ class LayerStream:
 
     def keeping(self) -> LayerStream:
         """The same layers, to be kept."""
-        return LayerStream(self._first, self._coding, self._schedule, True, self.span)
+        return LayerStream(self._first, self._coding, self._schedule, True, self.span, self._means)
 
     def __len__(self) -> int:
         return self._schedule.n_layers if self._schedule.tol is None else len(self.rates)
@@ -332,12 +343,12 @@ class LayerStream:
             yield from self._kept
             return
         layers = []
-        going = Pass(self._first, self._coding, reuse=reuse)
+        going = Pass(self._first, self._coding, self._means, reuse=reuse)
         for layer in self._steps(going):
             if self._keep:
                 layers.append(layer)
             yield layer
-        self._last = going.now
+        self._last = going.now, going.means
         if self._keep:
             self._kept = tuple(layers)
 
@@ -371,14 +382,36 @@ class LayerStream:
     @property
     def last(self) -> SecondMoments:
         """Moments after the last layer, within the span; makes a pass if none was finished."""
-        if self._last is None:
-            deque(self.passing(), maxlen=0)
-        return cast(SecondMoments, self._last)
+        return self._after_last()[0]
 
     @property
     def last_moments(self) -> Tensor:
         """Second moments after the last layer: Tensor of shape (k, d, d)."""
         return self._lifted(self.last)
+
+    @property
+    def last_means(self) -> Tensor | None:
+        """Means of the classes after the last layer, (k, d), where they were known before it.
+
+        A class's mean is a mixture of its samples, so where B has the rows that
+        it was Bᵀ w of before the first layer it is Bᵀ w after the last one too.
+        """
+        last, dense = self._after_last()
+        if self._means is None or dense is None:
+            return None
+        means = torch.empty_like(self._means)
+        means[list(last.dense)] = dense
+        for before, after in zip(self._first.stacks, last.stacks, strict=True):
+            first = self._means[list(before.classes)][:, None].to(torch.float64)
+            w = first @ torch.linalg.pinv(before.B.to(torch.float64))
+            means[list(after.classes)] = (w.to(after.B) @ after.B)[:, 0]
+        return means if self.span is None else self.span.directions(means.mT).mT
+
+    def _after_last(self) -> tuple[SecondMoments, Tensor | None]:
+        """What a finished pass left; makes one if there was none."""
+        if self._last is None:
+            deque(self.passing(), maxlen=0)
+        return cast("tuple[SecondMoments, Tensor | None]", self._last)
 
     def _lifted(self, moments: SecondMoments) -> Tensor:
         full = moments.full()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
 from typing import Any, Self
@@ -15,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.features import FeatureMap
 from redunet.inputs import Embedding, checked_labels, checked_samples, one_line_errors
+from redunet.model import Model
 from redunet.moments import ClassMoments
 from redunet.settings import resolve_device
 
@@ -30,9 +32,10 @@ class LearntFeaturesWarning(UserWarning):
 class MomentEstimator(BaseEstimator):
     """What every estimator that remembers class moments, and nothing else, can do.
 
-    A subclass sets the four parameters below in its constructor, and may check
-    its own in `_check_parameters`, say in `_identity` what two models must
-    share to be merged, and drop in `_keep` what it built from older moments.
+    A subclass sets the four parameters below in its constructor, says in
+    `_plain_settings` what else changes a label and makes a model of that in
+    `_made_with`, and may check its parameters in `_check_parameters` and drop
+    in `_keep` what it built from older moments.
 
     Parameters
     ----------
@@ -134,13 +137,32 @@ class MomentEstimator(BaseEstimator):
             )
         theirs = other._fitted_moments()
         mine, others = self._identity(), other._identity()
-        for name in mine:
-            if mine[name] != others[name]:
+        for name in {**mine, **others}:
+            if mine.get(name) != others.get(name):
                 raise SettingsError(
                     f"expected models made alike, but they differ in {name}: "
                     f"merge models with the same settings and features"
                 )
         return self._keep(moments + theirs)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; equal models give equal files, to the byte."""
+        moments, embedding = self._fitted_moments(), self._unchanged_embedding()
+        Model(self._plain_settings(), embedding, moments, self._feature_names()).save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model from a file."""
+        read = Model.load(path, lambda values: cls._made_with(values)._plain_settings())
+        model = cls._made_with(read.settings)
+        model.features = read.embedding.features
+        model.normalize = read.embedding.normalize
+        model.input_range = read.embedding.input_range
+        model.n_features_in_ = read.n_features_in
+        if read.feature_names is not None:
+            model.feature_names_in_ = np.asarray(read.feature_names, dtype=object)
+        model._learnt_through = read.embedding
+        return model._keep(read.moments)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -182,6 +204,15 @@ class MomentEstimator(BaseEstimator):
             if len(unknown):
                 raise DataError(f"expected labels among classes=, got {unknown.tolist()[0]!r}")
         return start.update(rows, labels, lambda part: embedding.learn(part, device), device)
+
+    def _plain_settings(self) -> dict[str, Any]:
+        """Whatever changes a label besides embedding and moments: plain values, checked."""
+        raise NotImplementedError
+
+    @classmethod
+    def _made_with(cls, values: dict[str, Any]) -> Self:
+        """A model that has learnt nothing, from what `_plain_settings` gave."""
+        raise NotImplementedError
 
     def _check_parameters(self, n_features: int) -> None:
         """Complain of parameters of a subclass that cannot be used."""
@@ -226,6 +257,7 @@ class MomentEstimator(BaseEstimator):
     def _identity(self) -> dict[str, Any]:
         """What two models must share to be merged."""
         return {
+            **self._plain_settings(),
             "features, normalize or input_range": self._unchanged_embedding(),
             "the number of features": self.n_features_in_,
             "the list of feature names": self._feature_names(),

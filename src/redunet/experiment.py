@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import platform
@@ -30,7 +31,11 @@ from redunet.streams import Task, pooled
 
 
 class Learner(Protocol):
-    """What can be run over a stream; with ``save`` and ``load`` too, a run resumes at once."""
+    """What can be run over a stream.
+
+    With ``save`` and ``load`` too, a run resumes at once and knows what the
+    learner keeps; one with an attribute ``progress`` may tell of it.
+    """
 
     def partial_fit(self, X: Any, y: Any) -> Any:
         """Learn one task."""
@@ -80,8 +85,7 @@ def run(
         Having learnt all tasks.
     """
     path = storage.make_folder(out) / "record.json"
-    settings = json.loads(json.dumps(settings))
-    record = _record_so_far(path, settings)
+    record = record_so_far(path, settings)
     done = len(record["tasks"])
     checkpoint = out / f"after-task-{done}.safetensors"
     if done and hasattr(learner, "load") and checkpoint.exists():
@@ -91,16 +95,31 @@ def run(
             progress(f"task {number} once more", 0.0)
             learner.partial_fit(task.x_train, task.y_train)
     for number in range(done + 1, len(tasks) + 1):
-        progress(f"task {number} of {len(tasks)}", (number - 1) / len(tasks))
+        told = _within_task(progress, number, len(tasks))
+        told("", 0.0)
+        if hasattr(learner, "progress"):
+            learner.progress = told
         row = _run_task(learner, tasks[:number], evaluate)
         record["tasks"].append(row)
         if hasattr(learner, "save"):
-            learner.save(out / f"after-task-{number}.safetensors")
+            checkpoint = out / f"after-task-{number}.safetensors"
+            learner.save(checkpoint)
+            row["bytes_kept"] = storage.sizes(checkpoint)
         record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
         record["summary"] = summary(record["tasks"])
         write_record(path, record)
         (out / f"after-task-{number - 1}.safetensors").unlink(missing_ok=True)
     return record, learner
+
+
+def _within_task(progress: Progress, number: int, count: int) -> Progress:
+    """What a learner tells of its own progress with a task, as progress of the whole."""
+
+    def tell(what: str, share: float) -> None:
+        words = f"task {number} of {count}"
+        progress(f"{words}, {what}" if what else words, (number - 1 + share) / count)
+
+    return tell
 
 
 def _run_task(
@@ -152,31 +171,44 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _record_so_far(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The record to go on with, or a new one."""
-    if path.exists():
-        try:
-            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            known = record["settings"]
-        except (ValueError, KeyError, OSError) as error:
-            raise SettingsError(
-                f"expected {path} to be the record of a run, but it cannot be read ({error}): "
-                f"remove it, or name another folder"
-            ) from error
-        changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
-        if changed:
-            raise SettingsError(
-                f"{path} is the record of a run with another {changed[0]}: "
-                f"name another folder, or remove it to start anew"
-            )
-        return record
-    return {"settings": settings, **environment(), "tasks": [], "peak_memory_bytes": 0}
+def record_so_far(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The record to go on with, or a new one; one of other settings is an error."""
+    settings = json.loads(json.dumps(settings))
+    if not path.exists():
+        return {"settings": settings, **environment(), "tasks": [], "peak_memory_bytes": 0}
+    record = read_record(path)
+    known = record["settings"]
+    changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
+    if changed:
+        raise SettingsError(
+            f"{path} is the record of a run with another {changed[0]}: "
+            f"name another folder, or remove it to start anew"
+        )
+    return record
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record of a run, finished or not."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not {"settings", "tasks"} <= record.keys():
+            raise KeyError("settings and tasks")
+    except (ValueError, KeyError, AttributeError, OSError) as error:
+        raise SettingsError(
+            f"expected {path} to be the record of a run, but it cannot be read ({error}): "
+            f"remove it, or name another folder"
+        ) from error
+    return record
 
 
 def _restored(learner: Any, checkpoint: Path) -> Any:
-    restored = type(learner).load(checkpoint)
-    if isinstance(restored, ReduNetClassifier):
-        restored.set_params(device=learner.device, memory=learner.memory)
+    """The learner as it was saved; where it runs is not in a file."""
+    load = type(learner).load
+    where = {"device": learner.device} if "device" in inspect.signature(load).parameters else {}
+    restored = load(checkpoint, **where)
+    for name in ("device", "memory"):
+        if hasattr(learner, name):
+            setattr(restored, name, getattr(learner, name))
     return restored
 
 

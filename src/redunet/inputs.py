@@ -150,7 +150,7 @@ def checked_labels(y: ArrayLike, n_samples: int) -> NDArray[Any]:
     """Labels as an array of shape (n,), of int or str."""
     if y is None:
         raise DataError(
-            "ReduNetClassifier requires y to be passed, but the target y is None: pass labels"
+            "a classifier requires y to be passed, but the target y is None: pass labels"
         )
     if isinstance(y, list | tuple):  # NumPy would make one type of them
         kinds = sorted({_kind(label) for label in y})

@@ -162,8 +162,12 @@ def move_moments_(
     gamma: Sequence[float],
     counts: Sequence[int],
     workspace: Workspace,
+    means: Tensor | None = None,
 ) -> Tensor:
-    """Move second moments of classes, (g, d, d), where they stand, and return them."""
+    """Move second moments of classes, (g, d, d), where they stand, and return them.
+
+    Means of the classes, (g, d), are moved by the same maps, where they stand too.
+    """
     expand = add_identity(torch.mul(E, step, out=workspace.expand))
     for part in stacks(Sigma):
         classes = range(part.start, part.stop)
@@ -171,6 +175,9 @@ def move_moments_(
         for L_j, j in zip(L, classes, strict=True):
             torch.sub(expand, C[j], alpha=step * gamma[j], out=L_j)
         T = congruence_(L, Sigma[part], scratch)
-        for T_j, j in zip(T, classes, strict=True):
-            T_j.mul_(counts[j] / T_j.diagonal().sum())
+        for T_j, L_j, j in zip(T, L, classes, strict=True):
+            scale = counts[j] / T_j.diagonal().sum()
+            T_j.mul_(scale)
+            if means is not None:
+                means[j] = scale.sqrt() * (L_j @ means[j])
     return Sigma

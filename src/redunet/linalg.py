@@ -395,3 +395,23 @@ def gram_eigenvectors(B: Tensor, n: int) -> tuple[Tensor, Tensor]:
     B = B.to(torch.float64)
     values, vectors = top_eigenvectors(B @ B.mT, n)
     return values, (B.mT @ vectors) / values.clamp(min=torch.finfo(B.dtype).tiny).sqrt()
+
+
+def inverse_root(A: Tensor, remedy: str) -> Tensor:
+    """A matrix R with RᵀR = A⁻¹, lower triangular: the inverse of the Cholesky factor.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    remedy : str
+        What to do where A is not, for the error.
+
+    Returns
+    -------
+    Tensor of shape (d, d)
+    """
+    factor = cholesky(A, remedy)
+    identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
+    root: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,6 @@ from redunet import storage
 from redunet.errors import DataError, ModelFileError, ReduNetError
 from redunet.inputs import Embedding
 from redunet.moments import ClassMoments
-from redunet.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Model:
 
     Parameters
     ----------
-    settings : Settings
+    settings : dict
+        Plain values, checked.
     embedding : Embedding
     moments : ClassMoments
         Of at least one class.
@@ -30,7 +31,7 @@ class Model:
         Names of the input's columns.
     """
 
-    settings: Settings
+    settings: dict[str, Any]
     embedding: Embedding
     moments: ClassMoments
     feature_names: list[str] | None
@@ -46,12 +47,20 @@ class Model:
         storage.save(path, *self._state())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Model:
-        """Read a file; anything in it that `save` would not have written is an error."""
+    def load(cls, path: str | os.PathLike[str], checked: Callable[[Any], dict[str, Any]]) -> Model:
+        """Read a file; anything in it that `save` would not have written is an error.
+
+        Parameters
+        ----------
+        path : path of the file
+        checked : callable
+            From the settings in the file to the same settings, or an error where
+            they are not those of the model that is to be read.
+        """
         tensors, content = storage.load(path)
         try:
             model = cls(
-                Settings.checked(**content["settings"]),
+                checked(content["settings"]),
                 Embedding.from_state(content["embedding"], tensors),
                 ClassMoments.from_tensors(content["labels"], tensors),
                 content["feature_names"],
@@ -85,10 +94,8 @@ class Model:
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         embedding, tensors = self.embedding.to_state()
-        # Files of models that keep their depth do not speak of it.
-        settings = {k: v for k, v in self.settings.to_dict().items() if (k, v) != ("tol", None)}
         content = {
-            "settings": settings,
+            "settings": self.settings,
             "embedding": embedding,
             "feature_names": self.feature_names,
             "labels": list(self.moments.labels),

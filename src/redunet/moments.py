@@ -106,13 +106,20 @@ class Moment:
 
     def Sigma(self) -> Tensor:
         """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""
-        trace = sum(self.second_moment.diagonal().tolist())
+        return self.second_moment.to(torch.float64).mul_(self.count / self._trace())
+
+    def mean(self) -> Tensor:
+        """Mean in the scale of `Sigma`: Tensor of shape (d,), float64."""
+        return self.sum.to(torch.float64).mul_((self.count * self._trace()) ** -0.5)
+
+    def _trace(self) -> int:
+        trace: int = sum(self.second_moment.diagonal().tolist())
         if trace == 0:
             raise DataError(
                 "expected at least one sample that is not zero in each class, but a class has "
                 "zero vectors only: learn more samples of it, or forget it"
             )
-        return self.second_moment.to(torch.float64).mul_(self.count / trace)
+        return trace
 
 
 class ClassMoments:
@@ -320,6 +327,10 @@ class ClassMoments:
                 yield moment.Sigma()
             except DataError as error:
                 raise DataError(f"class {label!r}: {error}") from None
+
+    def means(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
+        """Means of all classes, in the scale of `Sigma`: Tensor of shape (k, d)."""
+        return torch.stack([moment.mean() for moment in self._table.values()]).to(device, dtype)
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything but the labels, with second moments as packed lower triangles.

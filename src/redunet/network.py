@@ -67,6 +67,16 @@ class ReduNet:
             return self.layers.rates
         return tuple(layer.rate for layer in self.layers)
 
+    def last_means(self) -> Tensor:
+        """Means of the classes after the last layer, in the scale of `last_moments`: (k, d)."""
+        means = self.layers.last_means if isinstance(self.layers, LayerStream) else None
+        if means is None:
+            raise DataError(
+                "expected a network that was built from class moments: layers alone, as "
+                "Algorithm 1 has them, do not tell the means of the classes"
+            )
+        return means
+
     def transform(
         self,
         Z: Tensor,
@@ -160,6 +170,8 @@ def build_network(
     dtype: torch.dtype = torch.float64,
     device: str = "cpu",
     keep: bool = True,
+    Sigma: Tensor | None = None,
+    means: Tensor | None = None,
 ) -> ReduNet:
     """The network of given class moments.
 
@@ -173,6 +185,10 @@ def build_network(
     device : str, default="cpu"
     keep : bool, default=True
         Whether layers stay in memory once made, or each pass makes them anew.
+    Sigma : Tensor of shape (k, d, d), default=None
+    means : Tensor of shape (k, d), default=None
+        Second moments, of trace n_j, and means in place of those of
+        ``moments``: after a linear map such as `Whitening`.
 
     Returns
     -------
@@ -188,15 +204,18 @@ def build_network(
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
-    span = Span.of(moments)
-    first = SecondMoments.of(moments, span, dtype, device)
-    layers = LayerStream(
-        first,
-        Coding(moments.counts, moments.n_features, eps),
-        schedule,
-        keep,
-        None if span is None else span.to(dtype, device),
-    )
+    span = None
+    if Sigma is None:
+        span = Span.of(moments)
+        first = SecondMoments.of(moments, span, dtype, device)
+        means = moments.means(dtype, device)
+    else:
+        first = SecondMoments(tuple(range(len(Sigma))), Sigma)
+    if span is not None:
+        span = span.to(dtype, device)
+        means = None if means is None else span.rows(means)[0]
+    coding = Coding(moments.counts, moments.n_features, eps)
+    layers = LayerStream(first, coding, schedule, keep, span, means)
     return ReduNet(moments.labels, moments.counts, eps, schedule, layers)
 
 

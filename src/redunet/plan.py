@@ -8,19 +8,43 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import FileAccessError, SettingsError
-from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    Flatten,
+    GaussianLift,
+    PatchFilters,
+    Scattering,
+    Standardize,
+)
 from redunet.settings import Settings, whole_number
 from redunet.streams import LabelledImages, Task, class_stream
 
-FEATURES = ("pixels", "standardize", "standardize-pixel", "lift", "lift-linear")
+FEATURES = (
+    "pixels",
+    "standardize",
+    "standardize-pixel",
+    "lift",
+    "lift-linear",
+    "scattering",
+    "patches",
+    "patches-kmeans",
+)
 _WHOLE = {
     "n_tasks": 1,
     "order_seed": 0,
     "train_per_class": 1,
     "test_per_class": 1,
     "n_kernels": 1,
+    "n_scales": 1,
+    "pool": 1,
+    "n_filters": 1,
+    "patch_size": 1,
+    "cells": 1,
     "seed": 0,
 }
 STATISTICS = ("first-task", "whole-training-set", "nowhere")
@@ -44,18 +68,30 @@ class Plan:
         At most so many samples of each class.
     features : str
         "pixels", "standardize" (one mean and deviation), "standardize-pixel"
-        (of each pixel), "lift" (random Gaussian kernels, rectified) or
-        "lift-linear" (not rectified).
+        (of each pixel), "lift" (random Gaussian kernels, rectified),
+        "lift-linear" (not rectified), "scattering", "patches" (filters that
+        are patches of images) or "patches-kmeans" (centroids of patches).
     statistics_from : str
-        Where means and deviations come from: "first-task" looks at no later
-        task; "whole-training-set" is the paper's and does; "nowhere" is for lifts
-        without a mean image.
+        Where means, deviations and patches come from: "first-task" looks at no
+        later task; "whole-training-set" is the paper's and does; "nowhere" is for
+        lifts without a mean image and for scattering that is not standardized.
     mean_per : str
         Of lifts: "pixel" or "channel", what has a mean of its own.
     n_kernels : int
+    centred : bool
+        Of lifts: whether each image's and each kernel's own mean is subtracted.
+    n_scales, pool : int
+        Of scattering: J, and how many windows along each side are averaged.
+    n_filters, patch_size, cells : int
+    threshold : float
+        Of patches, as for `PatchFilters.learn`.
+    standardized : bool
+        Of scattering and patches: whether each feature is shifted and scaled by
+        its mean and deviation.
     seed : int
-        Of kernels and subsets.
-    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, dtype, tol
+        Of kernels, patches and subsets.
+    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, whitening, readout, ridge,
+    dtype, tol
         As for `ReduNetClassifier`.
     """
 
@@ -69,6 +105,14 @@ class Plan:
     statistics_from: str = "first-task"
     mean_per: str = "pixel"
     n_kernels: int = 5
+    centred: bool = False
+    n_scales: int = 2
+    pool: int = 1
+    n_filters: int = 200
+    patch_size: int = 6
+    cells: int = 2
+    threshold: float = 0.25
+    standardized: bool = True
     seed: int = 0
     n_layers: int = 50
     eps: float = 0.5
@@ -77,6 +121,9 @@ class Plan:
     step_kind: str = "absolute"
     sharpness: float = 1.0
     n_components: int | None = None
+    whitening: float | None = None
+    readout: str = "subspace"
+    ridge: float = 0.01
     dtype: str = "float64"
     tol: float | None = None
 
@@ -123,8 +170,21 @@ class Plan:
                     f"expected {name} to be one of {', '.join(allowed)}, "
                     f"got {getattr(self, name)!r}"
                 )
-        if self.statistics_from == "nowhere" and self.features.startswith("standardize"):
-            raise SettingsError("expected statistics to standardize with, got 'nowhere'")
+        for name in ("centred", "standardized"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingsError(
+                    f"expected {name} to be true or false, got {getattr(self, name)!r}"
+                )
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
+            raise SettingsError(f"expected threshold to be a number, got {self.threshold!r}")
+        needs_images = self.features.startswith(("standardize", "patches")) or (
+            self.features == "scattering" and self.standardized
+        )
+        if self.statistics_from == "nowhere" and needs_images:
+            raise SettingsError(
+                f"expected statistics_from to name images, as {self.features} needs some to learn "
+                f"from, got 'nowhere'"
+            )
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,8 +203,12 @@ class Plan:
             subset_seed=self.seed,
         )
 
-    def feature_map(self, tasks: tuple[Task, ...]) -> FeatureMap:
-        """The feature map, learnt from the training images that the plan names."""
+    def feature_map(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap:
+        """The feature map, learnt from the training images that the plan names.
+
+        The device is where features to be standardized are computed; the map
+        is the same for each.
+        """
         first = tasks[0]
         shape = first.data.x_train.shape[1:]
         images = first.data.x_train
@@ -156,13 +220,37 @@ class Plan:
             return Standardize.learn(images)
         if self.features == "standardize-pixel":
             return Standardize.learn(images, per="pixel")
+        if self.features in ("scattering", "patches", "patches-kmeans"):
+            features = self._local_features(shape, images)
+            return Chain.standardized(features, images, device) if self.standardized else features
         if len(shape) == 2:
             shape, images = (*shape, 1), images[..., None]
         relu = self.features == "lift"
         if self.statistics_from == "nowhere":
-            return GaussianLift(self.seed, shape, self.n_kernels, relu)
+            return GaussianLift(self.seed, shape, self.n_kernels, relu, self.centred)
         per: Any = self.mean_per
-        return GaussianLift.learn(images, self.seed, n_kernels=self.n_kernels, relu=relu, per=per)
+        return GaussianLift.learn(
+            images,
+            self.seed,
+            n_kernels=self.n_kernels,
+            relu=relu,
+            centred=self.centred,
+            per=per,
+        )
+
+    def _local_features(self, shape: tuple[int, ...], images: NDArray[Any]) -> FeatureMap:
+        """Scattering or patches, not standardized."""
+        if self.features == "scattering":
+            return Scattering(shape, self.n_scales, pool=self.pool)
+        return PatchFilters.learn(
+            images,
+            self.seed,
+            self.n_filters,
+            self.patch_size,
+            cells=self.cells,
+            threshold=self.threshold,
+            source="kmeans" if self.features == "patches-kmeans" else "random",
+        )
 
     def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
         """A model that has learnt nothing yet."""

@@ -1,4 +1,4 @@
-"""Labels from features and the last moments: nearest subspace."""
+"""Labels from features and the last moments: nearest subspace, or a linear discriminant."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from redunet.construction import AnyLayer, LayerStream, SecondMoments
+from redunet.linalg import add_identity, inverse_root
 from redunet.network import ReduNet, moments_after
 from redunet.span import Span
 
@@ -93,6 +94,64 @@ class NearestSubspace:
         energy = Z.square().sum(dim=1, keepdim=True)
         return (energy - inside).clamp_(min=0).to(torch.float64)
 
-    def probabilities(self, residuals: Tensor) -> Tensor:
-        """softmax(−residual / 2σ²) of residuals, (n, k): rows of sum 1."""
-        return torch.softmax(-residuals / (2 * self.noise), dim=1)
+    def scores(self, Z: Tensor) -> Tensor:
+        """Minus the residuals, (n, k), of samples, (n, d)."""
+        return -self.residuals(Z)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """softmax(−residual / 2σ²) of scores, (n, k): rows of sum 1."""
+        return torch.softmax(scores / (2 * self.noise), dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDiscriminant:
+    """The most likely class, if classes are normal with means of their own and one covariance.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (d, k), float64
+    offsets : Tensor of shape (k,), float64
+    """
+
+    weights: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def from_moments(
+        cls, Sigma: Tensor, means: Tensor, counts: Sequence[int], ridge: float
+    ) -> LinearDiscriminant:
+        """The discriminant of second moments and means, after the last layer.
+
+        With W the pooled within-class covariance, class j has the score
+        μ_jᵀ (W + ρI)⁻¹ z − ½ μ_jᵀ (W + ρI)⁻¹ μ_j + log γ_j.
+
+        Parameters
+        ----------
+        Sigma : Tensor of shape (k, d, d)
+            Of trace n_j.
+        means : Tensor of shape (k, d)
+        counts : sequence of k int
+        ridge : float
+            ρ as a share of the mean eigenvalue of W, tr W / d.
+        """
+        d, m = Sigma.shape[-1], sum(counts)
+        mu = means.to(torch.float64)
+        W = Sigma.new_zeros(d, d, dtype=torch.float64)
+        for Sigma_j, mu_j, n in zip(Sigma, mu, counts, strict=True):
+            W += Sigma_j.to(torch.float64).addr(mu_j, mu_j, alpha=-n)
+        W /= m
+        # The mean eigenvalue of everything is 1/d: below this share of it, W is rounding.
+        least = GRID_NOISE if Sigma.dtype == torch.float64 else torch.finfo(Sigma.dtype).eps
+        mean = max(float(W.diagonal().sum()), d * least) / d
+        root = inverse_root(add_identity(W, ridge * mean), "raise ridge")
+        whitened = root @ mu.mT
+        prior = torch.tensor([n / m for n in counts], dtype=W.dtype, device=W.device).log()
+        return cls(root.mT @ whitened, prior - 0.5 * whitened.square().sum(dim=0))
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """Log-likelihood and prior of each class but for a common constant: (n, k) of (n, d)."""
+        return Z.to(torch.float64) @ self.weights + self.offsets
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k): softmax of scores."""
+        return torch.softmax(scores, dim=1)

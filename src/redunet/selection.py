@@ -5,7 +5,7 @@ moments, which is exact and costs one product, the network is built from the
 rest, and the samples withdrawn are labelled. *The paper's*: the network is
 built from everything and the training samples' estimated memberships at the
 last layer are compared with their labels. Both look at the same samples, at
-most a stated number of each class.
+most a stated number of each class. Closed-form rivals know the first rule only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import copy
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,11 +23,24 @@ from torch import Tensor
 
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
-from redunet.estimator import LearntFeaturesWarning
+from redunet.estimator import LearntFeaturesWarning, MomentEstimator
 from redunet.progress import Progress, silent
 from redunet.readouts import NearestSubspace
+from redunet.rivals.closed_form import ClosedForm
 
-SEARCHED = ("n_layers", "eps", "step", "step_decay", "step_kind", "sharpness")
+Estimator = TypeVar("Estimator", bound=MomentEstimator)
+
+SEARCHED = (
+    "n_layers",
+    "eps",
+    "step",
+    "step_decay",
+    "step_kind",
+    "sharpness",
+    "whitening",
+    "readout",
+    "ridge",
+)
 """Settings that ask for a network of their own; the number of components is read off each."""
 
 
@@ -89,9 +102,7 @@ def tune(
     mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = x_train[mask], y_train[mask]
     whole = type(model)(**model.get_params(deep=False)).fit(x_train, y_train)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LearntFeaturesWarning)
-        rest = copy.deepcopy(whole).unlearn(x_out, y_out)
+    rest = _without(whole, x_out, y_out)
     candidates = []
     combinations = list(_combinations(grid))
     for number, settings in enumerate(combinations, 1):
@@ -120,6 +131,68 @@ def tune(
     }
 
 
+def tune_closed_form(
+    model: ClosedForm,
+    x_train: NDArray[Any],
+    y_train: NDArray[Any],
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    per_class: int = 200,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Try all combinations of a closed-form rival's settings on training data.
+
+    Parameters
+    ----------
+    model : ClosedForm
+        Whose other settings all candidates share; it is not changed.
+    x_train, y_train : ndarray
+    grid : mapping from setting to values
+    per_class, seed, progress
+        As for `tune`.
+
+    Returns
+    -------
+    dict
+        ``candidates``, best first by held-out accuracy, and ``chosen``, with
+        what they were chosen on. Of equals the first in the grid comes first.
+    """
+    known = model.own_settings()
+    if not known:
+        raise SettingsError(f"expected a method with settings to choose, got {model.kind!r}")
+    unknown = [name for name in grid if name not in known]
+    if unknown or not grid:
+        got = repr(unknown[0]) if unknown else "none"
+        raise SettingsError(f"expected settings among {', '.join(known)} to search, got {got}")
+    combinations, params = list(_combinations(grid)), model.get_params(deep=False)
+    for settings in combinations:
+        type(model)(**{**params, **settings}).own_settings()  # a mistake shows before the work
+    mask = held_out_rows(y_train, per_class, seed)
+    x_out, y_out = x_train[mask], y_train[mask]
+    rest = _without(type(model)(**params).fit(x_train, y_train), x_out, y_out)
+    candidates = []
+    for number, settings in enumerate(combinations, 1):
+        progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
+        accuracy = float(np.mean(rest.set_params(**settings).predict(x_out) == y_out))
+        candidates.append({**settings, "held_out_accuracy": accuracy})
+    candidates.sort(key=lambda c: -c["held_out_accuracy"])
+    return {
+        "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
+        "trained_on": f"{int((~mask).sum())} other training samples",
+        "seed": seed,
+        "chosen": {"held_out": candidates[0]},
+        "candidates": candidates,
+    }
+
+
+def _without(whole: Estimator, X: NDArray[Any], y: NDArray[Any]) -> Estimator:
+    """A copy of a model from which samples are withdrawn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearntFeaturesWarning)
+        return copy.deepcopy(whole).unlearn(X, y)
+
+
 def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
@@ -130,8 +203,11 @@ def labels_by_components(
 ) -> dict[int, NDArray[Any]]:
     """Labels of nearest subspace for several numbers of components, by one network.
 
-    Those not below the number of features are left out.
+    Those not below the number of features are left out. A discriminant has no
+    components: its labels stand under the first number.
     """
+    if model.readout == "discriminant":
+        return {n_components[0]: model.predict(X)}
     Z = torch.from_numpy(model.transform(X))
     last = model.network_.last_moments()
     wanted = [r for r in n_components if r < last.shape[-1]]

@@ -15,6 +15,9 @@ from redunet.errors import SettingsError
 
 DEFAULT_COMPONENTS = 28
 
+LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01, "tol": None}
+"""Settings that came after the first model files, with the values that need not be written."""
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -29,29 +32,37 @@ class Settings:
     step_kind: Literal["absolute", "relative"]
     sharpness: float
     n_components: int | None
+    whitening: float | None
+    readout: Literal["subspace", "discriminant"]
+    ridge: float
     dtype: Literal["float64", "float32"]
-    tol: float | None = None
+    tol: float | None
 
     @classmethod
     def checked(cls, **values: Any) -> Settings:
         """Settings from what a user gave; a SettingsError says what is wrong with them."""
-        values = {"tol": None, **values}
+        values = {**LATER, **values}
         if values.keys() != cls.__dataclass_fields__.keys():
             known = ", ".join(cls.__dataclass_fields__)
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
-        n_components = values["n_components"]
+        n_components, whitening = values["n_components"], values["whitening"]
         return cls(
             n_layers=whole_number("n_layers", values["n_layers"], least=0),
-            eps=_number("eps", values["eps"], above=1e-100, most=1e100),
-            step=_number("step", values["step"], above=0.0),
-            step_decay=_number("step_decay", values["step_decay"], above=0.0, most=1.0),
+            eps=number("eps", values["eps"], above=1e-100, most=1e100),
+            step=number("step", values["step"], above=0.0),
+            step_decay=number("step_decay", values["step_decay"], above=0.0, most=1.0),
             step_kind=one_of("step_kind", values["step_kind"], ("absolute", "relative")),
-            sharpness=_number("sharpness", values["sharpness"], above=0.0),
+            sharpness=number("sharpness", values["sharpness"], above=0.0),
             n_components=None
             if n_components is None
             else whole_number("n_components", n_components, least=1),
+            whitening=None
+            if whitening is None
+            else number("whitening", whitening, above=0.0, most=1e6),
+            readout=one_of("readout", values["readout"], ("subspace", "discriminant")),
+            ridge=number("ridge", values["ridge"], above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
-            tol=None if values["tol"] is None else _number("tol", values["tol"], above=0.0),
+            tol=None if values["tol"] is None else number("tol", values["tol"], above=0.0),
         )
 
     @classmethod
@@ -62,6 +73,14 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which `checked` makes the same settings."""
         return asdict(self)
+
+    def to_state(self) -> dict[str, Any]:
+        """The same for a model file: of later settings only those in use, so files stay equal."""
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in LATER or value != LATER[name]
+        }
 
     @property
     def schedule(self) -> Schedule:
@@ -113,14 +132,15 @@ def resolve_device(device: Any) -> str:
         ) from None
 
 
-def _number(name: str, value: Any, *, above: float, most: float = math.inf) -> float:
+def number(name: str, value: Any, *, above: float, most: float = math.inf) -> float:
+    """The value as a float, where it is a finite number above one bound and up to another."""
     if not isinstance(value, bool) and isinstance(value, Real):
         try:
-            number = float(value)
+            real = float(value)
         except OverflowError:
-            number = math.inf
-        if math.isfinite(number) and above < number <= most:
-            return number
+            real = math.inf
+        if math.isfinite(real) and above < real <= most:
+            return real
     limit = f" and at most {most:g}" if math.isfinite(most) else ""
     raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
 

@@ -110,6 +110,37 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     return tensors, content
 
 
+def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
+    """Bytes that each tensor of a model file takes up there; only the file's header is read.
+
+    Parameters
+    ----------
+    path : path of the file
+
+    Returns
+    -------
+    dict from name to bytes
+    """
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+        return {
+            name: end - begin
+            for name, (begin, end) in sorted(
+                (name, entry["data_offsets"])
+                for name, entry in header.items()
+                if name != "__metadata__"
+            )
+        }
+    except OSError as error:
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError):
+        raise ModelFileError(
+            f"{path} is not a redunet model: take another copy of the file"
+        ) from None
+
+
 def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     """The bytes of a model file: a function of its content alone."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}

@@ -14,10 +14,22 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from torch import Tensor
 
 from redunet.errors import DataError
+from redunet.features.chain import Chain
 from redunet.features.lift import GaussianLift
+from redunet.features.patches import PatchFilters
+from redunet.features.scattering import Scattering
 from redunet.features.standardize import Flatten, Standardize
 
-__all__ = ["FeatureMap", "Flatten", "GaussianLift", "Standardize", "restore"]
+__all__ = [
+    "Chain",
+    "FeatureMap",
+    "Flatten",
+    "GaussianLift",
+    "PatchFilters",
+    "Scattering",
+    "Standardize",
+    "restore",
+]
 
 
 @runtime_checkable
@@ -45,11 +57,15 @@ class FeatureMap(Protocol):
         """Constructor arguments, as plain values and as tensors, that make this map again."""
 
 
-_KINDS: dict[str, Any] = {cls.kind: cls for cls in (Flatten, GaussianLift, Standardize)}
+_KINDS: dict[str, Any] = {
+    cls.kind: cls for cls in (Flatten, GaussianLift, PatchFilters, Scattering, Standardize)
+}
 
 
 def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
     """The feature map whose state was saved."""
+    if kind == Chain.kind:
+        return Chain(*(_part(name, values, tensors) for name in ("first", "second")))
     if kind not in _KINDS:
         raise DataError(f"expected a feature map among {', '.join(_KINDS)}, got {kind!r}")
     plain = {
@@ -57,3 +73,13 @@ def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor])
     }
     restored: FeatureMap = _KINDS[kind](**plain, **tensors)
     return restored
+
+
+def _part(name: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
+    """One map of a chain."""
+    own = {
+        key.removeprefix(f"{name}."): tensor
+        for key, tensor in tensors.items()
+        if key.startswith(f"{name}.")
+    }
+    return restore(values[name]["kind"], values[name]["values"], own)

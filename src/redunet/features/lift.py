@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import unfold
 
 from redunet.errors import DataError, SettingsError
+from redunet.features.pixels import whole_pixels
 
 _KERNEL_GRID = 2**20
 _SIZE = 3
@@ -36,6 +38,10 @@ class GaussianLift:
     n_kernels : int, default=5
     relu : bool, default=True
         Whether negative responses become zero.
+    centred : bool, default=False
+        Whether each image's and each kernel's own mean, over all its numbers, is
+        subtracted, so that brightness plays no part. Both are then larger by how
+        many numbers they have, which keeps everything exact.
     mean_image : Tensor of shape ``input_shape``, default=None
         Subtracted from each image.
     learnt_from_data : bool, default=False
@@ -48,6 +54,7 @@ class GaussianLift:
     input_shape: tuple[int, int, int] = (32, 32, 3)
     n_kernels: int = 5
     relu: bool = True
+    centred: bool = False
     mean_image: Tensor | None = None
     learnt_from_data: bool = False
 
@@ -66,6 +73,7 @@ class GaussianLift:
         *,
         n_kernels: int = 5,
         relu: bool = True,
+        centred: bool = False,
         per: Literal["pixel", "channel"] = "pixel",
     ) -> GaussianLift:
         """A lift that subtracts the mean of given images, (n, height, width, channels).
@@ -85,6 +93,7 @@ class GaussianLift:
             cast("tuple[int, int, int]", tuple(pixels.shape[1:])),
             n_kernels,
             relu,
+            centred,
             mean_image=mean,
             learnt_from_data=True,
         )
@@ -96,32 +105,43 @@ class GaussianLift:
 
     @cached_property
     def kernels(self) -> Tensor:
-        """Whole numbers, the kernels times 2²⁰: Tensor of shape (n_kernels, channels · 9)."""
+        """Whole numbers, (n_kernels, 9 · channels): the kernels times 2²⁰, and more if centred."""
         # The legacy generator is the one whose stream is promised never to change.
         normal = np.random.RandomState(self.seed).standard_normal
         drawn = normal((self.n_kernels, self.input_shape[2] * _SIZE * _SIZE))
-        return torch.from_numpy(np.round(drawn * _KERNEL_GRID))
+        kernels = torch.from_numpy(np.round(drawn * _KERNEL_GRID))
+        if self.centred:
+            kernels = kernels * kernels.shape[1] - kernels.sum(dim=1, keepdim=True)
+        return kernels
 
     @cached_property
     def _mean_response(self) -> Tensor | None:
         if self.mean_image is None:
             return None
-        return self._convolve(self.mean_image.to(torch.float64)[None])
+        return self._respond(self.mean_image.to(torch.float64)[None])
 
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width, channels)."""
-        X = X.to(torch.float64)
-        if not torch.equal(X, X.round()) or float(X.abs().max()) > 2**16:
-            raise DataError(
-                "expected whole pixel values such as 0 to 255, got fractions or very large ones: "
-                "pass the images as uint8"
-            )
-        response = self._convolve(X)
+        X = whole_pixels(X, self._largest_pixel)
+        response = self._respond(X)
         if self._mean_response is not None:
             response = response - self._mean_response.to(X.device)
         if self.relu:
             response = response.clamp_(min=0)
         return response.reshape(len(X), -1)
+
+    @property
+    def _largest_pixel(self) -> int:
+        # Beyond it sums of products might not fit the 53 bits of a float64 any more.
+        return 2**8 if self.centred else 2**16
+
+    def _respond(self, X: Tensor) -> Tensor:
+        """Responses to images, (n, n_kernels, height · width), centred where that is asked for."""
+        response = self._convolve(X)
+        if not self.centred:
+            return response
+        flat = self._convolve(X.new_ones(1, *self.input_shape))
+        return response * math.prod(self.input_shape) - X.sum(dim=(1, 2, 3))[:, None, None] * flat
 
     def _convolve(self, X: Tensor) -> Tensor:
         """Responses, (n, n_kernels, height · width), of images, (n, height, width, channels)."""
@@ -135,6 +155,7 @@ class GaussianLift:
             "input_shape": self.input_shape,
             "n_kernels": self.n_kernels,
             "relu": self.relu,
+            "centred": self.centred,
             "learnt_from_data": self.learnt_from_data,
         }
         return values, {} if self.mean_image is None else {"mean_image": self.mean_image}

@@ -1,10 +1,10 @@
-"""A reproduction's report as Markdown, and as one HTML page that needs nothing else."""
+"""A report as Markdown, and as one HTML page that needs nothing else."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from html import escape
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from redunet.errors import SettingsError
 from redunet.report.blocks import Block, Code, Grid, Picture, Section, Words
 from redunet.report.sections import sections
 from redunet.report.seeds import Record
-from redunet.report.tables import markdown_table, markdown_text
+from redunet.report.tables import grid_markdown, markdown_text
 
 CSS = """
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1b1f24; --muted: #57606a;
@@ -54,18 +54,24 @@ img { display: block; width: 100%; height: auto; background: #ffffff; border-rad
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def to_markdown(record: Record, pictures: Mapping[str, str]) -> str:
+Contents = Callable[[Record], list[Section]]
+"""From a record to what its report says."""
+
+
+def to_markdown(record: Record, pictures: Mapping[str, str], contents: Contents = sections) -> str:
     """The report as Markdown.
 
     Parameters
     ----------
     record : mapping
-        A reproduction record.
+        Of a reproduction, or of what ``contents`` tells of.
     pictures : mapping from a name to a file
         Where pictures lie, relative to the report: "accuracy" and "rate". One
         that is not named is left out.
+    contents : callable, default=those of a reproduction
+        The sections of the report, from the record.
     """
-    found = _checked(record, pictures)
+    found = _checked(contents(record), pictures)
     blocks = [f"# {markdown_text(record['what'])}"]
     for section in found:
         blocks.append(f"## {section.title}")
@@ -73,17 +79,19 @@ def to_markdown(record: Record, pictures: Mapping[str, str]) -> str:
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def to_html(record: Record, pictures: Mapping[str, bytes]) -> str:
+def to_html(record: Record, pictures: Mapping[str, bytes], contents: Contents = sections) -> str:
     """The report as an HTML page, with its pictures inside and no script.
 
     Parameters
     ----------
     record : mapping
-        A reproduction record.
+        Of a reproduction, or of what ``contents`` tells of.
     pictures : mapping from a name to the bytes of a PNG file
         "accuracy" and "rate". One that is not given is left out.
+    contents : callable, default=those of a reproduction
+        The sections of the report, from the record.
     """
-    found = _checked(record, pictures)
+    found = _checked(contents(record), pictures)
     title = escape(record["what"])
     body = [f"<h1>{title}</h1>"]
     for section in found:
@@ -102,9 +110,8 @@ def to_html(record: Record, pictures: Mapping[str, bytes]) -> str:
     )
 
 
-def _checked(record: Record, pictures: Collection[str]) -> list[Section]:
+def _checked(found: list[Section], pictures: Collection[str]) -> list[Section]:
     """The sections, after a look at whether all pictures given have a place in them."""
-    found = sections(record)
     blocks = [block for section in found for block in section.blocks]
     places = [block.name for block in blocks if isinstance(block, Picture)]
     for name in pictures:
@@ -121,9 +128,8 @@ def _markdown(block: Block, pictures: Mapping[str, str]) -> str:
             runs = map(len, re.findall("`+", text))
             fence = "`" * max(3, 1 + max(runs, default=0))
             return f"{fence}sh\n{text}\n{fence}"
-        case Grid(caption, headings, rows, text_columns, strong):
-            table = markdown_table(headings, rows, text_columns=text_columns, strong=strong)
-            return f"{markdown_text(caption)}:\n\n{table}"
+        case Grid():
+            return f"{markdown_text(block.caption)}:\n\n{grid_markdown(block)}"
         case Picture(name, alt, caption) if name in pictures:
             return f"![{markdown_text(alt)}]({quote(pictures[name])})\n\n{markdown_text(caption)}"
     return ""

@@ -16,6 +16,21 @@ BLUE, ORANGE = "#2f6fde", "#d9730d"
 # Okabe and Ito's colours, told apart by colour-blind readers; each line has its marker too.
 OURS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "v"))
 RIVALS = (("#CC79A7", "v"), ("#E69F00", "s"), ("#56B4E9", "^"), ("#8a6d3b", "P"))
+METHODS = {
+    "redunet": ("#0072B2", "o"),
+    "finetune": ("#8a8f98", "x"),
+    "lwf": ("#E69F00", "v"),
+    "ewc": ("#D55E00", "P"),
+    "si": ("#CC79A7", "X"),
+    "icarl": ("#D55E00", "s"),
+    "er": ("#E69F00", "D"),
+    "derpp": ("#CC79A7", "^"),
+    "ncm": ("#56B4E9", "<"),
+    "lda": ("#009E73", ">"),
+    "ridge": ("#8a6d3b", "h"),
+    "qda": ("#117a8b", "p"),
+}
+DASHED = (0, (5, 2))
 KEEP_EXEMPLARS = frozenset({"iCaRL", "ER", "DER++"})
 
 
@@ -97,12 +112,39 @@ def accuracy_over_tasks(record: Record) -> bytes:
         notes.append("ours: mean and one standard deviation over seeds")
     if record.get("paper"):
         notes.append(f"theirs: as printed in {record['paper']['source']}, not run again here")
-    figure, axes = framed(record["what"], "; ".join(notes), 5.0)
+    return _over_tasks(record["what"], "; ".join(notes), 5.0, lines, n_tasks(record))
+
+
+def methods_over_tasks(record: Record) -> bytes:
+    """Accuracy of all methods of a comparison against the number of tasks seen, as a PNG.
+
+    Solid lines for methods that keep no samples, dashed for those that do,
+    and a dotted line across for joint training, which sees all tasks at once.
+
+    Parameters
+    ----------
+    record : mapping
+        A comparison record with at least one finished run.
+    """
+    count = len(record["stream"])
+    lines = [_method_line(method, count) for method in reversed(record["methods"])]
+    notes = ["accuracy on the test samples of all classes seen"]
+    notes.append("solid: no samples kept, dashed: exemplars kept, dotted: joint training")
+    if any(line.deviations for line in lines):
+        notes.append("bars: one standard deviation over seeds")
+    height = max(5.0, 1.6 + 0.32 * len(lines))
+    return _over_tasks(record["what"], "; ".join(notes), height, lines, count)
+
+
+def _over_tasks(
+    title: str, notes: str, height: float, lines: Sequence[Line], n_tasks: int
+) -> bytes:
+    figure, axes = framed(title, notes, height)
     axes.set_xlabel("number of tasks seen", fontsize=9.5, color=INK)
     low = min(min(line.values) for line in lines)
     axes.set_ylim(0.0 if low < 0.6 else low - 0.2 * (1.0 - low) - 0.005, 1.0 + 0.03 * (1.0 - low))
-    axes.set_xlim(0.85, n_tasks(record) + 0.15)
-    axes.set_xticks(range(1, n_tasks(record) + 1))
+    axes.set_xlim(0.85, n_tasks + 0.15)
+    axes.set_xticks(range(1, n_tasks + 1))
     for line in lines:
         x = range(1, len(line.values) + 1)
         axes.errorbar(x, line.values, line.deviations, capsize=5, clip_on=False, **line.style)
@@ -154,7 +196,7 @@ def _paper_lines(record: Record) -> list[Line]:
         style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.5}
         kept = name in KEEP_EXEMPLARS
         whence = "theirs, with exemplars" if kept else "theirs"
-        style["linestyle"] = (0, (5, 2)) if kept else "-"
+        style["linestyle"] = DASHED if kept else "-"
         lines.append(Line(f"{three(values[-1])}  {name} ({whence})", values, style))
     return lines
 
@@ -171,3 +213,22 @@ def _our_lines(record: Record) -> list[Line]:
         label = f"{shown(spread[-1])}  ReduNet, {variant['name']} (ours)"
         lines.append(Line(label, means, style, bars or None))
     return lines
+
+
+def _method_line(method: Record, n_tasks: int) -> Line:
+    spread = by_task(method, "accuracy")
+    label = f"{shown(spread[-1])}  {method['name']}"
+    if method["method"] == "joint":
+        bound = {"color": INK, "linestyle": ":", "linewidth": 1.5}
+        return Line(label, [spread[-1].mean] * n_tasks, bound)
+    color, marker = METHODS[method["method"]]
+    ours = method["method"] == "redunet"
+    style = {
+        "color": color,
+        "marker": marker,
+        "markersize": 6 if ours else 5,
+        "linewidth": 2.4 if ours else 1.4,
+        "linestyle": DASHED if method["raw_data_kept"] else "-",
+    }
+    bars = [one.deviation for one in spread if one.deviation is not None]
+    return Line(label, [one.mean for one in spread], style, bars or None)

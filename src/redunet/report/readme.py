@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from redunet.report.methods import comparison_markdown
 from redunet.report.tables import accuracy_markdown, markdown_table
 
 _BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -23,10 +24,16 @@ def filled(text: str, root: Path) -> str:
 
     def table(match: re.Match[str]) -> str:
         record = json.loads((root / match[2]).read_text(encoding="utf-8"))
-        made = accuracy_markdown(record) if "variants" in record else demo_markdown(record)
-        return f"{match[1]}{made.rstrip()}\n{match[3]}"
+        return f"{match[1]}{table_of(record).rstrip()}\n{match[3]}"
 
     return _BLOCK.sub(table, text)
+
+
+def table_of(record: Mapping[str, Any]) -> str:
+    """The table of a record of any kind: of a comparison, a reproduction, the demonstration."""
+    if "methods" in record:
+        return comparison_markdown(record)
+    return accuracy_markdown(record) if "variants" in record else demo_markdown(record)
 
 
 def demo_markdown(record: Mapping[str, Any]) -> str:

@@ -11,6 +11,8 @@ from redunet.report.seeds import Record, by_task, over_seeds, paper_rows
 from redunet.report.tables import (
     UNKNOWN,
     accuracy_rows,
+    in_seconds,
+    measure,
     shown,
     signed,
     task_headings,
@@ -77,13 +79,14 @@ def _result(record: Record) -> list[Block]:
     drawn = {f"{name}, paper (theirs)": row for name, row in paper_rows(record).items()}
     for variant in record["variants"]:
         drawn[f"ReduNet, {variant['name']} (ours)"] = [v.mean for v in by_task(variant, "accuracy")]
-    alt = _in_words("Line chart of accuracy against the number of tasks seen", drawn)
+    alt = in_words("Line chart of accuracy against the number of tasks seen", drawn)
     form = ", in the form of the paper's figure" if paper else ""
     picture = Picture("accuracy", alt, f"Accuracy against the number of tasks seen{form}.")
     return [*map(Words, said), grid, Words(notes), picture]
 
 
-def _in_words(what: str, lines: Mapping[str, Sequence[float]]) -> str:
+def in_words(what: str, lines: Mapping[str, Sequence[float]]) -> str:
+    """The ends of a chart's lines, for who cannot see it."""
     ends = [f"{name} from {three(v[0])} to {three(v[-1])}" for name, v in lines.items()]
     return f"{what}: {'; '.join(ends)}."
 
@@ -127,7 +130,7 @@ def _rates(record: Record) -> list[Block]:
     said += f"goes from {three(first)} to {three(last)} nats ({signed(last - first)}): "
     said += f"{variant['name']}, seed {run['seed']}, after task {len(run['tasks'])}."
     caption = "ΔR = R − R_c at each layer; R of all classes together, R_c class by class."
-    alt = _in_words("Line chart by layer", {"ΔR" if k == "delta_R" else k: rates[k] for k in rates})
+    alt = in_words("Line chart by layer", {"ΔR" if k == "delta_R" else k: rates[k] for k in rates})
     return [Words(said), Picture("rate", alt, caption)]
 
 
@@ -179,16 +182,11 @@ def _by_task(record: Record) -> list[Block]:
         grids.append(Grid(caption, headings, lines))
     summaries = [[run.get("summary") for run in variant["runs"]] for variant in variants]
     measures = [
-        [words, *(_measure(runs, key) for runs in summaries)] for key, words in MEASURES.items()
+        [words, *(measure(runs, key) for runs in summaries)] for key, words in MEASURES.items()
     ]
     if any(cell != UNKNOWN for _, *cells in measures for cell in cells):
         grids.append(Grid("Over all tasks", ["measure", *_columns(record)], measures))
     return grids
-
-
-def _measure(summaries: Sequence[Record | None], key: str) -> str:
-    values = [[summary[key]] for summary in summaries if summary and key in summary]
-    return shown(over_seeds(values)[0]) if len(values) == len(summaries) else UNKNOWN
 
 
 def _columns(record: Record) -> list[str]:
@@ -204,7 +202,7 @@ def _cost(record: Record) -> list[Block]:
         parts = [[task.get("seconds") or {} for task in run["tasks"]] for run in runs]
         for key in parts[0][0]:
             values = over_seeds([[part[key] for part in row] for row in parts])
-            cells = [_seconds(value.mean) for value in values]
+            cells = [in_seconds(value.mean) for value in values]
             blank = [""] * (len(task_headings(record)) - len(cells))
             times.append([variant["name"], key, *cells, *blank])
         peak = [run["peak_memory_bytes"] for run in runs if run.get("peak_memory_bytes")]
@@ -219,10 +217,6 @@ def _cost(record: Record) -> list[Block]:
         headings = ["variant", "memory"]
         grids.append(Grid("Most memory held at once, of all seeds", headings, memory))
     return grids
-
-
-def _seconds(value: float) -> str:
-    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _rivals(record: Record) -> list[Block]:

@@ -10,7 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from redunet.report.seeds import Record, Spread, by_task, n_tasks
+from redunet.report.blocks import Grid
+from redunet.report.seeds import Record, Spread, by_task, n_tasks, over_seeds
 
 UNKNOWN = "–"
 STYLES = {"paper": "", "ours": "bold", "difference": "", "no layers": "dim"}
@@ -36,7 +37,7 @@ def accuracy_rows(record: Record) -> list[Row]:
     -------
     list of Row
         The paper's row; then for each variant its own, what it lacks or gains
-        against the paper, and nearest subspace on the input features. A
+        against the paper, and the same read-out of the input features. A
         difference is that of the figures as they are shown. All rows have as
         many cells as there are tasks; what is not known is a dash.
     """
@@ -54,7 +55,8 @@ def accuracy_rows(record: Record) -> list[Row]:
             cells = (signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs)
             rows.append(Row("difference", "difference from the paper", _filled(cells, width)))
         if plain := by_task(variant, "no_layers_accuracy"):
-            label = "nearest subspace, no layers"
+            linear = variant["settings"].get("readout") == "discriminant"
+            label = f"{'linear discriminant' if linear else 'nearest subspace'}, no layers"
             rows.append(Row("no layers", label, _filled(map(shown, plain), width)))
     return rows
 
@@ -90,6 +92,36 @@ def accuracy_table(record: Record) -> Table:
         table.add_row(Text(label), *inside, style=STYLES[kind])
         previous = kind
     return table
+
+
+def terminal_table(grid: Grid) -> Table:
+    """A table for the terminal; deviations and long headings go on lines of their own."""
+    table = Table(
+        title=Text(grid.caption),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        pad_edge=False,
+    )
+    for index, heading in enumerate(grid.headings):
+        justify: Literal["left", "right"] = "left" if index < grid.text_columns else "right"
+        table.add_column(Text(heading.replace(" ", "\n")), justify=justify, no_wrap=index > 0)
+    for index, row in enumerate(grid.rows):
+        style = "bold" if index in grid.strong else ""
+        table.add_row(*map(_terminal_cell, row), style=style)
+    return table
+
+
+def _terminal_cell(cell: str) -> Text:
+    mean, plus_minus, deviation = cell.partition(" ± ")
+    return Text.assemble(mean, (f"\n±{deviation}", "dim")) if plus_minus else Text(cell)
+
+
+def grid_markdown(grid: Grid) -> str:
+    """A table as Markdown, without its caption."""
+    return markdown_table(
+        grid.headings, grid.rows, text_columns=grid.text_columns, strong=grid.strong
+    )
 
 
 def accuracy_markdown(record: Record) -> str:
@@ -150,6 +182,33 @@ def shown(spread: Spread) -> str:
     """A mean, with its deviation where there is one."""
     deviation = spread.deviation
     return three(spread.mean) + ("" if deviation is None else f" ± {deviation:.3f}")
+
+
+def measure(summaries: Sequence[Record | None], key: str) -> str:
+    """A measure over all seeds; a dash where one of them lacks it."""
+    values = [[summary[key]] for summary in summaries if summary and key in summary]
+    return shown(over_seeds(values)[0]) if len(values) == len(summaries) else UNKNOWN
+
+
+def in_seconds(value: float) -> str:
+    """A time, to a tenth of a second where it is long."""
+    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def in_bytes(value: float) -> str:
+    """A size in the unit that suits it.
+
+    Examples
+    --------
+    >>> in_bytes(0), in_bytes(784), in_bytes(98_765), in_bytes(1.5e6), in_bytes(172_160)
+    ('0', '784 B', '98.8 kB', '1.50 MB', '172 kB')
+    """
+    if not value:
+        return "0"
+    if value < 1000:
+        return f"{value:.0f} B"
+    unit, size = next((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= s)
+    return f"{value / size:#.3g}".rstrip(".") + f" {unit}"
 
 
 def signed(value: float) -> str:

@@ -1,0 +1,261 @@
+"""Filters from patches of given images: responses rectified on both sides and pooled.
+
+Pixels are whole and the filters lie on a grid, so their products are exact in
+any order; so is the contrast of a patch, rounded to a grid, and so are the
+sums over a cell, of responses rounded to a grid. What lies between is done
+number by number. So the features have the same bits in every batch, with any
+number of threads, on every device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softshrink, unfold
+
+from redunet.errors import DataError, SettingsError
+from redunet.features.pixels import whole_pixels
+
+_FILTER_GRID = 2**24
+_CONTRAST_GRID = 2**6
+_RESPONSE_GRID = 2**16
+
+_LEAST_VARIANCE = 10.0
+"""Added to the variance of a patch, of pixels from 0 to 255: what is fainter is not blown up."""
+
+_LEAST_EIGENVALUE = 0.1
+"""Added to the eigenvalues of the covariance of patches before it is inverted."""
+
+_PATCHES = 100_000
+"""How many patches are drawn to learn from."""
+
+_MOST_VALUES = 1024
+"""Values of a patch, so that the root of its variance is rounded safely."""
+
+_LARGEST_FILTER = 2**34
+"""Of a filter's values, so that its products stay below 2⁵³."""
+
+_BATCH_BYTES = {"cpu": 2**23, "cuda": 2**31}
+"""What the responses of one pass may take: a processor's cache, a part of a GPU's memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatchFilters:
+    """Whitened patches as filters, responses rectified on both sides, sums over cells.
+
+    Every patch x of an image is brought to mean 0 and variance 1 (nearly 0
+    where it is almost flat), x̂ = (x − x̄) / √(var x + 10), and whitened. With t
+    its product with a filter, a unit vector, max(t − θ, 0) and max(−t − θ, 0)
+    are summed over the patches of each cell. Made by `learn`.
+
+    Parameters
+    ----------
+    input_shape : (int, int) or (int, int, int)
+        Height, width and, where there are some, channels.
+    filters : Tensor of shape (n_filters, channels · patch_size²), float64
+        Whitening and filter in one, times 2²⁴, rounded; values of one channel
+        come one after another.
+    offsets : Tensor of shape (n_filters,), float64
+        What the whitening subtracts from t.
+    patch_size : int
+        Side of a patch.
+    cells : int
+        Cells along each side of the image.
+    threshold : float
+        θ.
+
+    Examples
+    --------
+    >>> images = np.random.RandomState(0).randint(0, 256, (20, 12, 12), dtype=np.uint8)
+    >>> features = PatchFilters.learn(images, seed=0, n_filters=16)
+    >>> features(torch.from_numpy(images)).shape  # 2 signs · 16 filters · 2 · 2 cells
+    torch.Size([20, 128])
+    """
+
+    kind: ClassVar[str] = "patch-filters"
+
+    input_shape: tuple[int, ...]
+    filters: Tensor
+    offsets: Tensor
+    patch_size: int
+    cells: int
+    threshold: float
+
+    @classmethod
+    def learn(
+        cls,
+        images: Any,
+        seed: int,
+        n_filters: int,
+        patch_size: int = 6,
+        *,
+        cells: int = 2,
+        threshold: float = 0.25,
+        source: Literal["random", "kmeans"] = "random",
+    ) -> PatchFilters:
+        """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
+
+        Images of the first task leak nothing from later ones. Flat patches are
+        left out.
+
+        Parameters
+        ----------
+        images : array or Tensor of shape (n, *input_shape)
+        seed : int
+            Of the choice of patches.
+        n_filters : int
+        patch_size : int, default=6
+        cells : int, default=2
+        threshold : float, default=0.25
+        source : {"random", "kmeans"}, default="random"
+            Filters are whitened patches chosen at random, or the centroids of
+            their clusters.
+        """
+        input_shape = tuple(np.shape(images)[1:])
+        _check(input_shape, n_filters, patch_size, cells, threshold)
+        if source not in ("random", "kmeans"):
+            raise SettingsError(f"expected source to be random or kmeans, got {source!r}")
+        random = np.random.RandomState(seed)
+        drawn = _patches(images, patch_size, random)
+        whole_pixels(torch.from_numpy(drawn), 255)
+        drawn = drawn[drawn.var(axis=1) > 0]
+        if len(drawn) < n_filters:
+            raise DataError(
+                f"expected at least {n_filters} patches that are not flat to make filters of, "
+                f"got {len(drawn)}: give more images, or ask for fewer filters"
+            )
+        drawn -= drawn.mean(axis=1, keepdims=True)
+        drawn /= np.sqrt(drawn.var(axis=1, keepdims=True) + _LEAST_VARIANCE)
+        mean = drawn.mean(axis=0)
+        values, vectors = np.linalg.eigh(np.cov(drawn.T, bias=True))
+        whiten = (vectors / np.sqrt(values + _LEAST_EIGENVALUE)) @ vectors.T
+        whitened = (drawn - mean) @ whiten
+        chosen = whitened[random.permutation(len(whitened))[:n_filters]]
+        if source == "kmeans":
+            from sklearn.cluster import KMeans  # takes a while to load
+
+            clusters = KMeans(n_filters, init=chosen, n_init=1, max_iter=30).fit(whitened)
+            chosen = clusters.cluster_centers_
+        filters = chosen / np.linalg.norm(chosen, axis=1, keepdims=True) @ whiten
+        offsets = filters @ mean
+        filters -= filters.mean(axis=1, keepdims=True)  # in place of that of each patch
+        return cls(
+            input_shape,
+            torch.from_numpy(np.round(filters * _FILTER_GRID)),
+            torch.from_numpy(offsets),
+            patch_size,
+            cells,
+            float(threshold),
+        )
+
+    def __post_init__(self) -> None:
+        n_filters = len(self.filters)
+        _check(self.input_shape, n_filters, self.patch_size, self.cells, self.threshold)
+        values = math.prod(self.input_shape[2:]) * self.patch_size**2
+        if self.filters.shape != (n_filters, values) or self.offsets.shape != (n_filters,):
+            raise SettingsError(
+                f"expected filters of {values} values and an offset for each, got "
+                f"{tuple(self.filters.shape)} and {tuple(self.offsets.shape)}"
+            )
+        exact = torch.equal(self.filters, self.filters.round())
+        if not (exact and bool((self.filters.abs() <= _LARGEST_FILTER).all())):
+            raise SettingsError("expected filters in whole numbers, as `learn` makes them")
+
+    @property
+    def n_features(self) -> int:
+        """2 · n_filters · cells²."""
+        return 2 * len(self.filters) * self.cells**2
+
+    @property
+    def learnt_from_data(self) -> bool:
+        """The filters are made of images."""
+        return True
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d), of images, (n, *input_shape): filter, sign, row, column."""
+        X = whole_pixels(X, 255)
+        planes = X.reshape(*X.shape[:3], -1).permute(0, 3, 1, 2)
+        out = X.new_empty(len(X), self.n_features)
+        pooling = self._pooling().to(X.device)
+        per_image = len(self.filters) * len(pooling) * X.element_size()
+        per_pass = max(1, _BATCH_BYTES.get(X.device.type, 2**23) // per_image)
+        for some, features in zip(
+            torch.split(planes, per_pass), torch.split(out, per_pass), strict=True
+        ):
+            responses = self._responses(unfold(some, self.patch_size))
+            # Beyond the threshold on either side, sign kept: the two sides are read off the sums.
+            beyond = softshrink(responses, round(self.threshold * _RESPONSE_GRID))
+            both = beyond @ pooling
+            above = beyond.clamp_(min=0) @ pooling
+            features.copy_(torch.stack([above, above - both], dim=2).flatten(1))
+        return out.div_(_RESPONSE_GRID)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What makes this map again."""
+        values = {
+            "input_shape": self.input_shape,
+            "patch_size": self.patch_size,
+            "cells": self.cells,
+            "threshold": self.threshold,
+        }
+        return values, {"filters": self.filters, "offsets": self.offsets}
+
+    def _responses(self, patches: Tensor) -> Tensor:
+        """Products t on their grid, (n, n_filters, places), of patches, (n, values, places)."""
+        size = patches.shape[1]
+        variance = size * patches.square().sum(dim=1) - patches.sum(dim=1).square()
+        contrast = variance.add_(_LEAST_VARIANCE * size**2).mul_(_CONTRAST_GRID**2).sqrt_().round_()
+        scale = (size * _CONTRAST_GRID * _RESPONSE_GRID / _FILTER_GRID) / contrast
+        offsets = self.offsets.to(patches.device) * _RESPONSE_GRID
+        responses = self.filters.to(patches.device) @ patches
+        return responses.mul_(scale[:, None]).sub_(offsets[:, None]).round_()
+
+    def _pooling(self) -> Tensor:
+        """Which places belong to which cell: Tensor of shape (places, cells²), zeros and ones."""
+        rows, columns = (
+            torch.arange(side - self.patch_size + 1) * self.cells // (side - self.patch_size + 1)
+            for side in self.input_shape[:2]
+        )
+        cell = (rows[:, None] * self.cells + columns).flatten()
+        return torch.nn.functional.one_hot(cell, self.cells**2).to(torch.float64)
+
+
+def _check(
+    input_shape: tuple[int, ...], n_filters: int, patch_size: int, cells: int, threshold: float
+) -> None:
+    numbers = (*input_shape, n_filters, patch_size, cells)
+    if len(numbers) not in (5, 6) or any(type(n) is not int or n < 1 for n in numbers):
+        raise SettingsError(
+            f"expected images of shape (height, width) or (height, width, channels) and n_filters, "
+            f"patch_size and cells of at least 1, got {input_shape}, {n_filters}, {patch_size} "
+            f"and {cells}"
+        )
+    places = min(input_shape[:2]) - patch_size + 1
+    values = patch_size**2 * math.prod(input_shape[2:])
+    if places < cells or not 1 < values <= _MOST_VALUES:
+        raise SettingsError(
+            f"expected patches of 2 to {_MOST_VALUES} values that fit at {cells} or more places "
+            f"along a side, got patch_size={patch_size} in images of {input_shape}"
+        )
+    if not (type(threshold) in (int, float) and 0 <= threshold < 2**10):
+        raise SettingsError(f"expected threshold to be a number from 0 on, got {threshold!r}")
+
+
+def _patches(images: Any, size: int, random: np.random.RandomState) -> Any:
+    """Patches drawn at random, (patches, channels · size²), values of a channel together."""
+    images = np.asarray(images)
+    n, height, width = images.shape[:3]
+    if not n:
+        raise DataError("expected images to learn filters from, got none")
+    which = random.randint(n, size=_PATCHES)
+    top, left = (random.randint(side - size + 1, size=_PATCHES) for side in (height, width))
+    inside = np.arange(size)
+    rows = (top[:, None] + inside)[:, :, None]
+    columns = (left[:, None] + inside)[:, None, :]
+    patches = images[which[:, None, None], rows, columns].astype(np.float64)
+    return np.moveaxis(patches.reshape(*patches.shape[:3], -1), 3, 1).reshape(_PATCHES, -1)

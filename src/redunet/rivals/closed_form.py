@@ -1,0 +1,134 @@
+"""What the closed-form rivals share: scores of classes, solved from the moments when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from torch import Tensor
+
+from redunet.errors import SettingsError
+from redunet.estimator import MomentEstimator
+from redunet.moments import ClassMoments
+from redunet.rivals.statistics import in_float64
+from redunet.settings import resolve_device
+
+_ROWS = 2048
+"""New samples at a time."""
+
+
+class Solution(Protocol):
+    """What a method computes from moments."""
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores:
+    """Scores w_jᵀ z + b_j.
+
+    Parameters
+    ----------
+    coef : Tensor of shape (k, d), float64
+    intercept : Tensor of shape (k,), float64
+    """
+
+    coef: Tensor
+    intercept: Tensor
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """Scores of feature vectors: Tensor of shape (n, k)."""
+        return Z @ self.coef.mT + self.intercept
+
+
+class ClosedForm(ClassifierMixin, MomentEstimator):
+    """A classifier that is a function of the class moments, solved when it is next needed.
+
+    A subclass names its ``kind``, checks the parameters of its own in
+    `own_settings` and solves in `_solve`. New samples are put where those that were
+    learnt were: on the unit sphere, or with ``normalize="class"`` within the
+    range given.
+    """
+
+    kind: ClassVar[str]
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each sample: ndarray of shape (n,)."""
+        labels: NDArray[Any] = self.classes_[self._scores(X).argmax(dim=1).numpy()]
+        return labels
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The score of each class; the highest wins.
+
+        Returns
+        -------
+        ndarray of shape (n, k), or (n,) for two classes
+            For two classes, how much higher the second one's score is.
+        """
+        scores = self._scores(X)
+        if scores.shape[1] == 2:
+            scores = scores[:, 1] - scores[:, 0]
+        values: NDArray[np.float64] = scores.numpy()
+        return values
+
+    @property
+    def solution_(self) -> Solution:
+        """The solution of the moments and settings as they are now, in float64."""
+        moments, device, settings = self._fitted_moments(), self._device(), self.own_settings()
+        key = (device, *settings.values())
+        if key not in self._solved:
+            self._solved.clear()
+            self._solved[key] = self._solve(*in_float64(moments, device), **settings)
+        return self._solved[key]
+
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters of the method itself, by name, checked."""
+        return {}
+
+    def _solve(self, n: Tensor, s: Tensor, S: Iterable[Tensor], **settings: Any) -> Solution:
+        """The solution for counts (k,), sums (k, d) and second moments, k of shape (d, d)."""
+        raise NotImplementedError
+
+    def _scores(self, X: ArrayLike) -> Tensor:
+        """Scores of all samples on the CPU, (n, k)."""
+        return torch.cat([self.solution_.scores(Z).cpu() for Z in self._vectors(X)])
+
+    def _vectors(self, X: ArrayLike) -> Iterator[Tensor]:
+        """Feature vectors of new samples, (rows, d), part by part."""
+        self._fitted_moments()
+        embedding, device = self._unchanged_embedding(), self._device()
+        rows = self._rows(X, embedding)
+        return (
+            embedding.learn(rows[start : start + _ROWS], device)
+            for start in range(0, len(rows), _ROWS)
+        )
+
+    def _device(self) -> str:
+        return resolve_device(self.device)
+
+    def _keep(self, moments: ClassMoments) -> Self:
+        super()._keep(moments)
+        self._solved: dict[Any, Solution] = {}
+        return self
+
+    def _check_parameters(self, n_features: int) -> None:
+        self.own_settings()
+
+    def _plain_settings(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.own_settings()}
+
+    @classmethod
+    def _made_with(cls, values: dict[str, Any]) -> Self:
+        if values.get("kind") != cls.kind:
+            raise SettingsError(f"expected a model of {cls.__name__}")
+        return cls(**{name: value for name, value in values.items() if name != "kind"})
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_solved": {}} if "_solved" in state else state

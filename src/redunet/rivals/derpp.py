@@ -1,0 +1,70 @@
+"""Dark Experience Replay++ (Buzzega et al., 2020): replayed outputs and replayed labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy, mse_loss
+
+from redunet.rivals.reservoir import Reservoir
+from redunet.rivals.training import GradientLearner
+
+
+@dataclass(kw_only=True, eq=False)
+class DarkExperienceReplay(GradientLearner):
+    """Cross-entropy on the batch, plus two terms on replayed images.
+
+    ``alpha`` times the mean squared difference between the outputs now and
+    those when an image was put away, and ``beta`` times the cross-entropy on
+    the labels of a second draw.
+
+    Parameters
+    ----------
+    alpha, beta : float
+    n_exemplars : int, default=200
+    replay_size : int
+        Images in each of the two draws.
+    """
+
+    kind: ClassVar[str] = "derpp"
+
+    alpha: float
+    beta: float
+    n_exemplars: int = 200
+    replay_size: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.reservoir = Reservoir(self.n_exemplars)
+
+    def inputs(self, x: Tensor, targets: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+        """The batch and its targets; a draw and its outputs; a second draw and its targets."""
+        if not len(self.reservoir):
+            return x, targets
+        images, _, outputs = self.reservoir.draw(self.rng, self.replay_size)
+        others, known, _ = self.reservoir.draw(self.rng, self.replay_size)
+        return x, targets, self.replayed(images), outputs, self.replayed(others), known
+
+    def loss(self, x: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        """Cross-entropy, and the two terms once there is something to replay."""
+        outputs = self.network(x)
+        loss = cross_entropy(outputs, targets)
+        if more:
+            replayed, remembered, others, known = more
+            loss = loss + self.alpha * mse_loss(self.network(replayed), remembered)
+            loss = loss + self.beta * cross_entropy(self.network(others), known)
+        return loss, outputs
+
+    def after_step(self, images: Tensor, targets: Tensor, outputs: Tensor) -> None:
+        """Let the batch go by the reservoir, with the outputs it had."""
+        self.reservoir.add(self.rng, images, targets, outputs)
+
+    def state(self) -> dict[str, Tensor]:
+        """The reservoir."""
+        return self.reservoir.state("images", "targets", "outputs")
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """The reservoir as it was."""
+        self.reservoir.restore(state, "images", "targets", "outputs")

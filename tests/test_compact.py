@@ -15,10 +15,12 @@ from torch import Tensor
 
 from redunet import ReduNetClassifier
 from redunet.compact import CompactLayer, stacked
-from redunet.construction import LayerStream, LiftedLayer, Pass, Schedule, SecondMoments
+from redunet.construction import LayerStream, Pass, Schedule, SecondMoments
 from redunet.errors import SettingsError
+from redunet.factors import gram_eigenvectors, low_rank_factor
 from redunet.grid import unit_rows
-from redunet.linalg import gram_eigenvectors, low_rank_factor, top_eigenvectors
+from redunet.lifted import LiftedLayer
+from redunet.linalg import top_eigenvectors
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network, extend_network
 from redunet.rate import Coding

@@ -11,8 +11,9 @@ from scipy.stats import multivariate_normal  # type: ignore[import-untyped]
 
 from redunet import DataError
 from redunet.compact import CompactLayer
-from redunet.construction import LiftedLayer, Schedule
+from redunet.construction import Schedule
 from redunet.grid import unit_rows
+from redunet.lifted import LiftedLayer
 from redunet.moments import ClassMoments
 from redunet.network import build_network, extend_network
 from redunet.readouts import LinearDiscriminant, NearestSubspace

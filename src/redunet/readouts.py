@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from redunet.construction import AnyLayer, LayerStream, SecondMoments
-from redunet.linalg import add_identity, inverse_root
+from redunet.factors import inverse_root
+from redunet.linalg import add_identity
 from redunet.network import ReduNet, moments_after
 from redunet.span import Span
 

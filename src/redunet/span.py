@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.linalg import low_rank_factor, mirror_
+from redunet.factors import low_rank_factor
+from redunet.linalg import mirror_
 from redunet.moments import ClassMoments
 
 WORTHWHILE = 0.95

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.linalg import add_identity, inverse_root
+from redunet.factors import inverse_root
+from redunet.linalg import add_identity
 from redunet.moments import ClassMoments
 
 

@@ -32,7 +32,7 @@ def test_every_python_example_runs(
 
 def test_the_tables_are_those_of_the_records() -> None:
     assert filled(README, ROOT) == README
-    assert README.count("<!-- table: results/") == 4
+    assert README.count("<!-- table: results/") == 6
 
 
 def test_a_table_that_differs_is_noticed(tmp_path: Path) -> None:
@@ -68,6 +68,37 @@ def test_the_words_between_the_tables_are_the_records_too() -> None:
     assert f"it reached {mean_last(uncentred):.3f} ± {deviation:.3f} (" in words
     gain = mean_last(chosen) - mean_last(chosen, "no_layers_accuracy")
     assert f"The layers add {gain:.3f} over" in words
+
+
+def last_of(name: str) -> dict[str, float]:
+    """Mean accuracy after the last task by method."""
+    methods = record(f"compare-{name}")["methods"]
+    return {
+        one["method"]: float(np.mean([run["tasks"][-1]["accuracy"] for run in one["runs"]]))
+        for one in methods
+    }
+
+
+def test_the_words_about_the_comparisons_are_the_records() -> None:
+    words = " ".join(README.split())
+    digits, mnist, cifar10 = (last_of(name) for name in ("digits", "mnist", "cifar10"))
+    assert len(digits) == len(mnist) == 13
+    for last in (digits, mnist):
+        assert last["qda"] == max(last.values()) > last["redunet"]
+    ends = f"{cifar10['finetune']:.3f}, {cifar10['lwf']:.3f} and {cifar10['si']:.3f}"
+    assert f"end at {ends};" in words
+    assert cifar10.keys() == {"finetune", "lwf", "si"}
+
+
+def test_the_rivals_are_as_good_as_they_are_published_to_be() -> None:
+    """Within five points; around one in five where forgetting is expected; joint within two."""
+    mnist = last_of("mnist")
+    for name in ("finetune", "lwf", "ewc", "si"):
+        assert 0.18 < mnist[name] < 0.25
+        assert 0.18 < last_of("cifar10").get(name, 0.2) < 0.25
+    for name, published in {"icarl": 0.705, "er": 0.804, "derpp": 0.856}.items():
+        assert mnist[name] > published - 0.05
+    assert mnist["joint"] > 0.956 - 0.02
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.linalg import subspace_angles
+from scipy.linalg import subspace_angles  # type: ignore[import-untyped]
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier

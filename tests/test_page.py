@@ -218,7 +218,9 @@ def _shuffled(value: Any, rng: np.random.Generator) -> Any:
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["mnist", "digits-demo"]))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_damaged_record_is_a_page_or_an_error(tmp_path: Path, seed: int, name: str) -> None:
     record = json.loads((RESULTS / f"{name}.json").read_text())
     for rates in [record, *(run.get("rates") or {} for run in _runs(record))]:

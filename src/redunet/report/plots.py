@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -244,4 +245,6 @@ def significant(value: float) -> float:
     >>> significant(0.123456789), significant(12345.678)
     (0.12346, 12346.0)
     """
+    if not math.isfinite(value):
+        raise ValueError(f"expected a number to draw, got {value}")
     return float(f"{value:.5g}")

@@ -26,9 +26,7 @@ from redunet.report.page import asset, page
 from redunet.report.sections import plain, sections
 from redunet.report.tables import accuracy_markdown, accuracy_rows, accuracy_table, markdown_text
 
-KNOWN = (
-    "html head meta title style body header h1 button noscript main section h2 p div table thead"
-)
+KNOWN = "html head meta title style body header h1 button main section h2 p div table thead"
 KNOWN += (
     " tbody tr th td pre code span figure figcaption details summary label select option script"
 )

@@ -48,7 +48,7 @@ def page(chapters: Sequence[Chapter], title: str | None = None) -> str:
             f"<title>{escape(title)}</title>\n<style>{asset('page.css')}</style>\n</head>",
             f"<body>\n<header>\n<h1>{escape(title)}</h1>",
             '<button id="theme" type="button" hidden>Dark theme</button>\n</header>',
-            "<noscript><p>The plots need scripts; the tables behind them do not.</p></noscript>",
+            '<p id="unscripted">The plots need scripts; the tables behind them do not.</p>',
             "<main>",
             *body,
             "</main>",

@@ -5,6 +5,7 @@
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const plots = JSON.parse(document.getElementById("plots").textContent);
+  document.getElementById("unscripted").remove();
   const narrow = () => root.clientWidth < 640;
 
   // A colour of the style sheet, such as "var(--ink)", as the theme of the moment has it.
@@ -25,6 +26,35 @@
     return (known[value] ??= colour(value));
   }
 
+  // Words on lines short enough to leave room for what is drawn.
+  function wrapped(words, most) {
+    const lines = [""];
+    for (const word of words.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (longer.length > most && lines.at(-1)) lines.push(word);
+      else lines[lines.length - 1] = longer;
+    }
+    return lines.join("<br>");
+  }
+
+  // Words cut short, an entity such as "&lt;" counting as the one sign that it stands for.
+  function short(words, most) {
+    const signs = words.match(/&\w+;|./gsu) ?? [];
+    return signs.length > most ? `${signs.slice(0, most - 1).join("")}…` : words;
+  }
+
+  // An axis of names, cut short where they would take the room of what is drawn.
+  function ofNames(given, names) {
+    if (given.type === "category") {
+      const step = Math.ceil(names.length / (narrow() ? 13 : 26));
+      names = names.filter((_, index) => index % step === 0);
+      given = { ...given, tickvals: names, ticktext: names };
+    }
+    if (!given.ticktext) return given;
+    const most = narrow() ? 9 : 22;
+    return { ...given, ticktext: given.ticktext.map((name) => short(name, most)) };
+  }
+
   const axis = {
     gridcolor: "var(--rule)", linecolor: "var(--muted)", tickcolor: "var(--muted)",
     zerolinecolor: "var(--rule)", automargin: true, fixedrange: true,
@@ -40,8 +70,8 @@
   function layoutOf(view, width) {
     const layout = { ...frame, ...view.layout, autosize: true };
     layout.font = { ...frame.font, size: narrow() ? 11 : 13 };
-    layout.xaxis = { ...axis, ...view.layout.xaxis };
-    layout.yaxis = { ...axis, ...view.layout.yaxis };
+    layout.xaxis = { ...axis, ...ofNames(view.layout.xaxis, view.traces[0].x) };
+    layout.yaxis = { ...axis, ...ofNames(view.layout.yaxis, view.traces[0].y) };
     const lines = view.traces.filter((trace) => trace.showlegend !== false).length;
     layout.legend = narrow()
       ? { orientation: "h", x: 0, y: -0.2, yanchor: "top" }
@@ -65,6 +95,7 @@
     const traces = inColours(view.traces, known);
     // On a phone the plot itself needs the room that a scale of colours would take.
     if (narrow()) traces.forEach((trace) => (trace.showscale = false));
+    traces.forEach((trace) => (trace.name &&= wrapped(trace.name, narrow() ? 38 : 30)));
     place.setAttribute("aria-label", view.alt);
     Plotly.react(place, traces, layout,
       { displayModeBar: false, responsive: true, scrollZoom: false });

@@ -293,14 +293,14 @@ def test_behind_every_plot_is_a_table_of_what_is_drawn(opened: Open) -> None:
         figure.locator("summary").click()
         assert table.is_visible()
     figure = page.locator("figure").first
-    names = figure.locator(".plot").evaluate(
-        "place => place.data.map(trace => trace.name.replaceAll('<br>', ' '))"
+    traces = figure.locator(".plot").evaluate(
+        "place => place.data.toSorted((a, b) => a.legendrank - b.legendrank)"
     )
-    rows = figure.locator("tbody tr").all()
+    names = [trace["name"].replace("<br>", " ") for trace in traces]
+    rows = figure.locator("tbody").first.locator("tr").all()
     assert [row.locator("th").text_content() for row in rows] == names
-    values = figure.locator(".plot").evaluate("place => place.data.map(trace => trace.y[4])")
-    for row, value in zip(rows, values, strict=True):
-        assert row.locator("td").last.text_content().startswith(f"{value:.3f}")
+    for row, trace in zip(rows, traces, strict=True):
+        assert row.locator("td").last.text_content().startswith(f"{trace['y'][4]:.3f}")
 
 
 def test_hostile_names_are_words(opened: Open) -> None:

@@ -382,15 +382,25 @@ def test_every_plot_has_words_and_a_table(record: dict[str, Any]) -> None:
         assert all(view["alt"].endswith(".") and view["traces"] for view in views)
 
 
+def by_rank(view: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines of a plot in the order of its legend."""
+    return sorted(view["traces"], key=lambda trace: int(trace["legendrank"]))
+
+
 def test_the_values_drawn_are_those_of_the_record() -> None:
     text = to_html(RECORDS["two variants"])
     data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
-    (accuracy,), (rate,), matrices = json.loads(data[0])
+    accuracy, upper = json.loads(data[0])[0]
+    (rate,), matrices = json.loads(data[0])[1:]
     drawn = {trace["name"]: trace["y"] for trace in accuracy["traces"]}
     assert drawn["ReduNet, variant 1 (ours)"] == OURS
     assert drawn["iCaRL (theirs)"] == [0.999, 0.889, 0.8, 0.768, 0.7]
     assert drawn["ReduNet, variant 0 (ours)"] == [0.8, 0.7, 0.5, 0.5, 0.5]
-    assert accuracy["traces"][0]["error_y"]["array"][0] == 0.1
+    bars = {trace["name"]: trace["error_y"]["array"] for trace in by_rank(accuracy)[:1]}
+    assert bars["ReduNet, variant 0 (ours)"] == [0.1, 0.1, 0.0, 0.0, 0.0]
+    names = ["ReduNet, variant 1 (ours)", "ReduNet, paper (theirs)", "iCaRL (theirs)"]
+    assert [trace["name"] for trace in by_rank(upper)] == names
+    assert upper["traces"][-1]["name"] == names[0]  # over all others
     assert {trace["name"]: trace["y"] for trace in rate["traces"]} == {
         "ΔR = R − R_c, the objective": [1.0, 3.0],
         "R, all classes together": [4.0, 5.0],
@@ -420,9 +430,9 @@ def test_hostile_names_are_shown_as_text() -> None:
     assert found.text.count(HOSTILE) == 9
     data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
     assert "<" not in data[0]
-    (accuracy,), _, (matrix,) = json.loads(data[0])
+    (accuracy, _), _, (matrix,) = json.loads(data[0])
     assert f"ReduNet, {HOSTILE} (ours) from 0.999 to 0.959" in accuracy["alt"]
-    assert accuracy["traces"][0]["name"] == f"ReduNet, {escape(HOSTILE, quote=False)} (ours)"
+    assert by_rank(accuracy)[0]["name"] == f"ReduNet, {escape(HOSTILE, quote=False)} (ours)"
     assert HOSTILE in matrix["alt"]
     assert "\n````sh\n" in to_markdown(RECORDS["hostile"], {})
 

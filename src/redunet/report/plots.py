@@ -93,7 +93,13 @@ def lines(
         "xaxis": {"title": {"text": x[0]}, "showgrid": False, "zeroline": False, **ticks},
         "yaxis": {"title": {"text": y}, "zeroline": False, **(y_axis or {})},
     }
-    return View(name, alt, table, [c.trace(first, x[1], number_format) for c in curves], layout)
+    traces = [
+        curve.trace(first, x[1], number_format) | {"legendrank": rank}
+        for rank, curve in enumerate(curves, 1)
+    ]
+    # What comes later is drawn over what came before: the boldest lines last.
+    order = sorted(range(len(curves)), key=lambda index: curves[index].width)
+    return View(name, alt, table, [traces[index] for index in order], layout)
 
 
 def heat_map(

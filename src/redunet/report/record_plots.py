@@ -11,6 +11,9 @@ from redunet.report.plots import Curve, heat_map, lines
 from redunet.report.seeds import Record, Spread, by_task, paper_rows
 from redunet.report.tables import UNKNOWN, shown, three
 
+UPPER = 0.6
+"""Lines that never fall below this are worth a look by themselves."""
+
 RATE_NAMES = {
     "delta_R": "ΔR = R − R_c, the objective",
     "R": "R, all classes together",
@@ -21,12 +24,23 @@ RATE_NAMES = {
 def accuracy_plot(curves: Sequence[Curve], picture: Picture) -> Plot:
     """Accuracy against the number of tasks seen.
 
+    Where some lines fall far below others, a reader may look at the upper ones alone.
+
     Parameters
     ----------
     curves : sequence of Curve
     picture : Picture
         The same for a form that cannot draw; its words serve both.
     """
+    views = [_accuracy_view("all", picture.alt, curves)]
+    upper = [curve for curve in curves if min(curve.values) >= UPPER]
+    if 1 < len(upper) < len(curves):
+        alt = f"{picture.alt} Only those that stay above {UPPER}."
+        views.append(_accuracy_view(f"those that stay above {UPPER}", alt, upper))
+    return Plot(picture.caption, views, choose="lines", instead=[picture])
+
+
+def _accuracy_view(name: str, alt: str, curves: Sequence[Curve]) -> View:
     width = max(len(curve.values) for curve in curves)
     rows = []
     for curve in curves:
@@ -36,10 +50,10 @@ def accuracy_plot(curves: Sequence[Curve], picture: Picture) -> Plot:
     headings = ["", *(f"task {number}" for number in range(1, width + 1))]
     grid = Grid("Accuracy on all classes seen, after each task", headings, rows)
     low = min(min(curve.values) for curve in curves)
-    floor = 0.0 if low < 0.6 else low - 0.2 * (1 - low) - 0.005
-    view = lines(
-        "accuracy",
-        picture.alt,
+    floor = 0.0 if low < UPPER else low - 0.2 * (1 - low) - 0.005
+    return lines(
+        name,
+        alt,
         grid,
         curves,
         first=1,
@@ -47,7 +61,6 @@ def accuracy_plot(curves: Sequence[Curve], picture: Picture) -> Plot:
         y="accuracy on all classes seen",
         y_axis={"range": [floor, 1.0 + 0.04 * (1.0 - floor)]},
     )
-    return Plot(picture.caption, [view], instead=[picture])
 
 
 def reproduction_curves(record: Record) -> list[Curve]:
@@ -196,7 +209,7 @@ def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
         columns=("label given", labels),
         what="share",
         number_format=".1%",
-        cells=[[f"{v:.0%}" if v else "" for v in row] for row in shares],
+        cells=[[f"{v:.0%}" if v and v >= 0.005 else "" for v in row] for row in shares],
         said=said,
     )
 

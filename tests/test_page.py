@@ -131,15 +131,29 @@ def test_directions_in_colour(tmp_path: Path) -> None:
 
 
 def test_many_classes_stay_below_five_megabytes(tmp_path: Path) -> None:
-    X, y = classes_on_subspaces(k=60, d=100, per_class=30, rank=3)
-    model = ReduNetClassifier(n_layers=3, n_components=5).fit(np.abs(X), y)
+    X, y = classes_on_subspaces(k=130, d=25, per_class=12, rank=3)
+    model = ReduNetClassifier(n_layers=30, n_components=5).fit(np.abs(X), y)
     model.save(tmp_path / "model")
     np.savez(tmp_path / "mine.npz", x=np.abs(X), y=y)
     size = write_page(
         [tmp_path / "model"], tmp_path / "page.html", samples=str(tmp_path / "mine.npz")
     )
     assert size == (tmp_path / "page.html").stat().st_size < 5_000_000
-    assert "The first 12 of 60 classes." in (tmp_path / "page.html").read_text()
+    text = (tmp_path / "page.html").read_text()
+    for said in (
+        "The first 40 of 130 classes.",
+        "The first 12 of 130 classes.",
+        "The 40 classes that come closest to another, of 130.",
+        "the model (40 classes with most mistakes of 130)",
+        "The 20 classes of highest membership, of 130.",
+    ):
+        assert said in text
+    *_, angles, _, (confusion,), memberships = plots(tmp_path / "page.html")
+    assert np.shape(angles[0]["traces"][0]["z"]) == (40, 40)
+    assert np.shape(confusion["traces"][0]["z"]) == (40, 40)
+    assert [np.shape(view["traces"][0]["z"]) for view in memberships] == [(20, 30)] * 12
+    for view in memberships:  # what is left out is small
+        assert np.sum(view["traces"][0]["z"], axis=0).min() > 0.5
 
 
 def test_a_page_of_several_records(tmp_path: Path) -> None:

@@ -76,14 +76,16 @@ class Subspaces:
         -------
         Tensor of shape (k, k)
         """
-        k = len(self.bases)
-        out = torch.zeros(k, k, dtype=torch.float64)
-        for i in range(k):
-            for j in range(i):
-                cosines = torch.cos(torch.deg2rad(self.angles(i, j)))
-                mean = cosines.square().mean().sqrt().clamp(max=1)
-                out[i, j] = out[j, i] = torch.rad2deg(torch.acos(mean))
-        return out
+        ranks = [basis.shape[1] for basis in self.bases]
+        everything = torch.cat(list(self.bases), dim=1)
+        rows = []
+        for basis in self.bases:
+            # The squares of the cosines add up to the squared entries of the product.
+            energies = (basis.mT @ everything).square().sum(dim=0)
+            squares = torch.stack([part.sum() for part in torch.split(energies, ranks)])
+            mean = squares / torch.tensor(ranks).clamp(max=basis.shape[1])
+            rows.append(torch.rad2deg(torch.acos(mean.sqrt().clamp(max=1))))
+        return torch.stack(rows).fill_diagonal_(0)
 
 
 def before_and_after(model: ReduNetClassifier, n_values: int) -> Iterator[Subspaces]:

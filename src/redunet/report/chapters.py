@@ -118,7 +118,9 @@ def record_chapter(record: Record, path: Path) -> Chapter:
             f"something else: give the record.json that the command left in its --out folder"
         )
     try:
-        return Chapter(str(record["what"]), kind(record))
+        chapter = Chapter(str(record["what"]), kind(record))
+        page([chapter])  # words and numbers that are neither come to light only here
+        return chapter
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         said = f"{type(error).__name__} {error}"
         raise DataError(f"expected {path} to be a whole record, but it is not: {said}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -15,7 +14,7 @@ from redunet.progress import Progress, silent
 from redunet.report.blocks import Block, Grid, Plot, Section, View, Words
 from redunet.report.palette import CLASSES
 from redunet.report.plots import Curve, heat_map, lines, pictures
-from redunet.report.record_plots import confusion_view, rate_view
+from redunet.report.record_plots import MOST_CLASSES, confusion_view, rate_view
 from redunet.report.samples import Samples
 from redunet.report.sections import in_words, plain
 from redunet.report.tables import three
@@ -32,6 +31,9 @@ MOST_PIXELS = 80_000
 
 MOST_TABLE_ROWS = 26
 MOST_NAMED = 12
+MOST_ROWS = 20
+"""Classes whose memberships are drawn: those that are highest at some layer."""
+
 DEPTHS = ("after the last layer", "before the first layer")
 
 
@@ -70,6 +72,12 @@ def model_sections(
 
 def _names(model: ReduNetClassifier) -> list[str]:
     return [str(label) for label in model.classes_.tolist()]
+
+
+def _of_all(model: ReduNetClassifier, shown: int) -> str:
+    """That not all classes are shown, where that is so."""
+    count = len(model.moments_)
+    return f" The first {shown} of {count} classes." if shown < count else ""
 
 
 def _what_it_is(model: ReduNetClassifier, before: Subspaces, after: Subspaces) -> list[Block]:
@@ -112,7 +120,7 @@ def _rates(rates: dict[str, list[float]]) -> list[Block]:
 
 
 def _spectra(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -> Plot:
-    names = _names(model)
+    names = _names(model)[:MOST_CLASSES]
 
     def view(depth: str, spectra: list[list[float]]) -> View:
         curves = [
@@ -156,28 +164,33 @@ def _spectra(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -> P
     caption += (
         "on a logarithmic scale: the sooner a line falls, the fewer directions hold the class."
     )
+    caption += _of_all(model, len(names))
     views = [
-        view(depth, stage.spectra.tolist())
+        view(depth, stage.spectra[: len(names)].tolist())
         for depth, stage in zip(DEPTHS, (after, before), strict=True)
     ]
     return Plot(caption, views, choose="spectra")
 
 
 def _angles(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -> list[Block]:
-    names = _names(model)
-    if len(names) < 2:
+    every_name = _names(model)
+    if len(every_name) < 2:
         return []
 
     def view(depth: str, stage: Subspaces) -> View:
-        close = stage.closeness().tolist()
+        angles = stage.closeness()
+        nearest = angles.clone().fill_diagonal_(90).amin(dim=1)
+        chosen = sorted(nearest.argsort(stable=True)[:MOST_CLASSES].tolist())
+        names = [every_name[j] for j in chosen]
+        close = angles[chosen][:, chosen].tolist()
         least = [
             [
                 "the class itself"
                 if i == j
                 else f"smallest principal angle {float(stage.angles(i, j)[0]):.1f}°"
-                for j in range(len(names))
+                for j in chosen
             ]
-            for i in range(len(names))
+            for i in chosen
         ]
         pairs = [(close[i][j], names[j], names[i]) for i in range(len(names)) for j in range(i)]
         angle, one, other = min(pairs)
@@ -205,6 +218,10 @@ def _angles(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -> li
     caption = "The angle between two classes' subspaces, from the root mean square of the cosines "
     caption += "of all their principal angles: 90° where they are orthogonal, 0° where one lies in "
     caption += "the other."
+    if len(every_name) > MOST_CLASSES:
+        caption += (
+            f" The {MOST_CLASSES} classes that come closest to another, of {len(every_name)}."
+        )
     pairs = zip(DEPTHS, (after, before), strict=True)
     return [Plot(caption, [view(depth, stage) for depth, stage in pairs], choose="angles")]
 
@@ -245,8 +262,7 @@ def _directions(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -
     caption = "The leading eigenvectors of each class as pictures, each scaled so that its largest "
     caption += "value is 1 in size; "
     caption += "grey is zero." if len(shape) == 3 else "blue and red are opposite signs."
-    if len(drawn) < len(names):
-        caption += f" The first {len(drawn)} of {len(names)} classes."
+    caption += _of_all(model, len(drawn))
     if guessed:
         caption += f" That the {d} features are pixels is a guess: they would fill a square, and "
         caption += "none of them seems ever to be negative."
@@ -270,10 +286,10 @@ def _confusion(model: ReduNetClassifier, samples: Samples) -> list[Block]:
 
 
 def _memberships(model: ReduNetClassifier, samples: Samples) -> list[Block]:
-    names = _names(model)
-    chosen = samples.chosen()
-    given = model.predict(chosen).tolist()
-    memberships = model.memberships(chosen).tolist()
+    every_name = _names(model)
+    X = samples.chosen()
+    given = model.predict(X).tolist()
+    memberships = model.memberships(X)
     layers = [str(number) for number in range(1, len(memberships) + 1)]
     step = -(-len(layers) // MOST_TABLE_ROWS)
 
@@ -281,7 +297,12 @@ def _memberships(model: ReduNetClassifier, samples: Samples) -> list[Block]:
         name = f"sample {row}: labelled {given[index]}"
         if samples.y is not None:
             name += f", truly {samples.y[row]}"
-        by_layer: Sequence[Sequence[float]] = [layer[index] for layer in memberships]
+        every_class = memberships[:, index]
+        # Beyond these, a sample belongs to no class at any layer as far as an eye can see.
+        highest = every_class.max(axis=0).argsort(kind="stable")[::-1][:MOST_ROWS]
+        chosen = sorted(highest.tolist())
+        names = [every_name[j] for j in chosen]
+        by_layer = every_class[:, chosen].tolist()
         kept = [0, *range(step - 1, len(layers), step)] if step > 1 else range(len(layers))
         rows = [[layers[n], *map(three, by_layer[n])] for n in kept]
         top = max(range(len(names)), key=by_layer[-1].__getitem__)
@@ -300,5 +321,7 @@ def _memberships(model: ReduNetClassifier, samples: Samples) -> list[Block]:
     caption = "How far each layer takes the sample for one of each class, before it moves it: the "
     caption += "softmax that stands for the unknown label. The label itself is read off after the "
     caption += "last layer, from the nearest subspace."
+    if len(every_name) > MOST_ROWS:
+        caption += f" The {MOST_ROWS} classes of highest membership, of {len(every_name)}."
     views = [view(index, row) for index, row in enumerate(samples.rows)]
     return [Plot(caption, views, choose=f"from {samples.name}")]

@@ -14,6 +14,9 @@ from redunet.report.tables import UNKNOWN, shown, three
 UPPER = 0.6
 """Lines that never fall below this are worth a look by themselves."""
 
+MOST_CLASSES = 40
+"""Of more classes, those with most mistakes are drawn: a page must stay small."""
+
 RATE_NAMES = {
     "delta_R": "ΔR = R − R_c, the objective",
     "R": "R, all classes together",
@@ -186,10 +189,15 @@ def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
         ``labels`` of k classes, and ``counts``, k rows of k whole numbers: a row
         for each true class, a column for each label given.
     """
-    labels = [str(label) for label in confusion["labels"]]
-    counts = confusion["counts"]
-    totals = [sum(row) for row in counts]
-    right = sum(counts[j][j] for j in range(len(labels)))
+    every_count = confusion["counts"]
+    right = sum(row[j] for j, row in enumerate(every_count))
+    everything = sum(map(sum, every_count))
+    worst = _most_mistaken(every_count, MOST_CLASSES)
+    labels = [str(confusion["labels"][j]) for j in worst]
+    counts = [[every_count[i][j] for j in worst] for i in worst]
+    totals = [sum(every_count[i]) for i in worst]
+    if len(worst) < len(every_count):
+        name += f" ({len(worst)} classes with most mistakes of {len(every_count)})"
     shares: list[list[float | None]] = [
         [count / total if total else None for count in row]
         for row, total in zip(counts, totals, strict=True)
@@ -202,7 +210,7 @@ def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
     return heat_map(
         name,
         f"Heat map of what {name} takes the samples of each class for: {right:,} of "
-        f"{sum(totals):,} are labelled rightly. {_worst(labels, counts)}",
+        f"{everything:,} are labelled rightly. {_worst(labels, counts)}",
         Grid(f"Samples by true class (rows) and label given: {name}", ["", *labels], table),
         shares,
         rows=("true class", labels),
@@ -212,6 +220,14 @@ def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
         cells=[[f"{v:.0%}" if v and v >= 0.005 else "" for v in row] for row in shares],
         said=said,
     )
+
+
+def _most_mistaken(counts: Sequence[Sequence[int]], most: int) -> list[int]:
+    """The classes with most mistakes, both of them and for them, in the order they had."""
+    columns = list(zip(*counts, strict=True))
+    mistakes = [sum(row) + sum(columns[j]) - 2 * row[j] for j, row in enumerate(counts)]
+    found = sorted(range(len(counts)), key=mistakes.__getitem__, reverse=True)[:most]
+    return sorted(found)
 
 
 def _worst(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

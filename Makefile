@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit bench tables format clean
+.PHONY: help setup browser demo test lint types imports unit bench tables format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,6 +13,12 @@ setup: .venv/.installed ## Make .venv with everything in it, once
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+browser: ## Install Chromium, which the tests of the page want, where that is possible
+	@command -v chromium >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+			&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		|| echo "no Chromium here, and no way to install it: the tests of the page will be skipped"
 
 demo: setup ## Learn the bundled digits in five tasks, then forget a class
 	$(BIN)/redunet demo --out demo

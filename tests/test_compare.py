@@ -307,6 +307,8 @@ def test_the_screen_says_what_to_expect_and_why(tmp_path: Path) -> None:
     for method in record["methods"]:
         mean = np.mean([run["tasks"][-1]["accuracy"] for run in method["runs"]])
         assert f"{mean:.3f}" in said
+        counts = np.array(method["confusion"]["counts"])
+        assert counts.trace() / counts.sum() == pytest.approx(mean, abs=1e-5)
     for name in ("record.json", "report.md", "report.html", "accuracy.png"):
         assert (tmp_path / name).stat().st_size > 1000
 

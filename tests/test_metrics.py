@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given as over
+from hypothesis import strategies as st
 
 from redunet.errors import DataError
 from redunet.metrics import (
     average_incremental_accuracy,
     backward_transfer,
     calibration_error,
+    confusion,
     decay,
     forgetting,
+    summed_confusion,
 )
 
 NAN = float("nan")
@@ -46,3 +50,24 @@ def test_calibration_error_by_hand() -> None:
     assert calibration_error(probabilities, correct, n_bins=20) == pytest.approx(by_hand)
     sure = np.eye(2)[[0, 1, 0]]
     assert calibration_error(sure, [True, True, True]) == 0.0
+
+
+@over(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1))
+def test_a_confusion_counts_every_pair_once(pairs: list[tuple[int, int]]) -> None:
+    found = confusion(*zip(*pairs, strict=True))
+    labels = found["labels"]
+    assert labels == sorted({label for pair in pairs for label in pair})
+    for i, true in enumerate(labels):
+        for j, given in enumerate(labels):
+            assert found["counts"][i][j] == pairs.count((true, given))
+
+
+def test_confusions_of_several_runs_add_up() -> None:
+    one = confusion(["a", "b"], ["b", "b"])
+    other = confusion(["b", "c"], ["c", "c"])
+    assert summed_confusion([one, other]) == {
+        "labels": ["a", "b", "c"],
+        "counts": [[0, 1, 0], [0, 1, 1], [0, 0, 1]],
+    }
+    assert summed_confusion([one, None]) is None
+    assert summed_confusion([]) is None

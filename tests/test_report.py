@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import io
+import json
 import re
 from collections.abc import Sequence
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,10 +20,16 @@ from rich.console import Console
 
 from redunet.errors import SettingsError
 from redunet.report import figures
-from redunet.report.document import to_html, to_markdown
-from redunet.report.sections import plain
+from redunet.report.blocks import Chapter
+from redunet.report.document import to_markdown
+from redunet.report.page import asset, page
+from redunet.report.sections import plain, sections
 from redunet.report.tables import accuracy_markdown, accuracy_rows, accuracy_table, markdown_text
 
+KNOWN = "html head meta title style body header h1 button main section h2 p div table thead"
+KNOWN += (
+    " tbody tr th td pre code span figure figcaption details summary label select option script"
+)
 OURS = [0.9994, 0.9885, 0.9811, 0.9750, 0.9587]
 HOSTILE = '<script>x</script> a|b `c` *d* _e_ [red]f[/] $\\frac{ & "</td></table>'
 
@@ -119,6 +128,12 @@ RECORDS = {
     ),
     "hostile": hostile(),
 }
+
+
+def to_html(record: dict[str, Any]) -> str:
+    return page([Chapter(record["what"], sections(record))])
+
+
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
 
 
@@ -288,7 +303,7 @@ def test_a_difference_from_joint_training_is_said_aloud() -> None:
     text = to_markdown(record, {})
     assert "Compared: 2 of 4 runs. Not identical: variant 1, seed 0." in text
     assert "| variant 1, seed 0 | identical | different | identical | 7 | 0.959 | 0.250 |" in text
-    assert '<span class="different">different</span>' in to_html(record, {})
+    assert '<span class="different">different</span>' in to_html(record)
 
 
 def test_a_record_without_joint_training_says_so() -> None:
@@ -337,51 +352,107 @@ class Page(HTMLParser):
 
 
 @every_record
-def test_the_page_is_well_formed_and_inert(record: dict[str, Any]) -> None:
-    text = to_html(record, {})
-    page = Page(text)
+def test_the_page_is_well_formed(record: dict[str, Any]) -> None:
+    text = to_html(record)
+    found = Page(text)
     assert text.startswith("<!DOCTYPE html>\n")
-    known = "html head meta title style body main section h1 h2 p div table thead tbody tr th td"
-    assert {tag for tag, _ in page.tags} <= {*known.split(), "pre", "code", "span"}
-    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
-    assert page.text.count(record["what"]) >= 2
-    assert "http://" not in text
-    assert "https://" not in text
-    assert "@media (prefers-color-scheme: dark)" in text
-    assert any(
-        "default-src 'none'" in (meta.get("content") or "") for meta in page.with_tag("meta")
-    )
+    assert {tag for tag, _ in found.tags} <= set(KNOWN.split())
+    assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
+    assert not any({"src", "href"} & attributes.keys() for _, attributes in found.tags)
+    assert found.text.count(record["what"]) >= 2
+
+
+@every_record
+def test_only_the_pages_own_scripts_may_run(record: dict[str, Any]) -> None:
+    text = to_html(record)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert scripts == [asset("plotly-cartesian.min.js"), asset("page.js")]
+    policy = Page(text).with_tag("meta")[1]["content"] or ""
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'; script")
+    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    assert re.findall(r"'sha256-(.*?)'", policy) == [
+        base64.b64encode(digest).decode() for digest in hashes
+    ]
+    assert text.count("<script") - text.count('type="application/json"') == len(scripts)
+
+
+@every_record
+def test_every_plot_has_words_and_a_table(record: dict[str, Any]) -> None:
+    text = to_html(record)
+    data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
+    plots = json.loads(data[0])
+    figures = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
+    assert len(figures) == len(plots) >= 1
+    for figure, views in zip(figures, plots, strict=True):
+        assert figure.count("<table>") == len(views)
+        assert f'aria-label="{escape(views[0]["alt"])}"' in figure
+        assert all(view["alt"].endswith(".") and view["traces"] for view in views)
+
+
+def by_rank(view: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines of a plot in the order of its legend."""
+    return sorted(view["traces"], key=lambda trace: int(trace["legendrank"]))
+
+
+def test_the_values_drawn_are_those_of_the_record() -> None:
+    text = to_html(RECORDS["two variants"])
+    data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
+    accuracy, upper = json.loads(data[0])[0]
+    (rate,), matrices = json.loads(data[0])[1:]
+    drawn = {trace["name"]: trace["y"] for trace in accuracy["traces"]}
+    assert drawn["ReduNet, variant 1 (ours)"] == OURS
+    assert drawn["iCaRL (theirs)"] == [0.999, 0.889, 0.8, 0.768, 0.7]
+    assert drawn["ReduNet, variant 0 (ours)"] == [0.8, 0.7, 0.5, 0.5, 0.5]
+    bars = {trace["name"]: trace["error_y"]["array"] for trace in by_rank(accuracy)[:1]}
+    assert bars["ReduNet, variant 0 (ours)"] == [0.1, 0.1, 0.0, 0.0, 0.0]
+    names = ["ReduNet, variant 1 (ours)", "ReduNet, paper (theirs)", "iCaRL (theirs)"]
+    assert [trace["name"] for trace in by_rank(upper)] == names
+    assert upper["traces"][-1]["name"] == names[0]  # over all others
+    assert {trace["name"]: trace["y"] for trace in rate["traces"]} == {
+        "ΔR = R − R_c, the objective": [1.0, 3.0],
+        "R, all classes together": [4.0, 5.0],
+        "R_c, class by class": [3.0, 2.0],
+    }
+    z = matrices[1]["traces"][0]["z"]
+    assert z[1] == [0.9885, 0.8635, None, None, None]
+
+
+def test_a_confusion_is_drawn_where_the_record_has_one() -> None:
+    record = copy.deepcopy(RECORDS["one seed"])
+    assert "What is taken for what" not in to_html(record)
+    record["variants"][0]["confusion"] = {"labels": [0, 1], "counts": [[3, 1], [0, 4]]}
+    text = to_html(record)
+    data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
+    (view,) = json.loads(data[0])[-1]
+    assert view["traces"][0]["z"] == [[0.75, 0.25], [0.0, 1.0]]
+    assert view["traces"][0]["customdata"][0] == ["3 of 4 samples", "1 of 4 samples"]
+    assert "7 of 8 are labelled rightly. Most often mistaken: 0 for 1, 1 times." in view["alt"]
+    assert "taken for what" not in to_markdown(record, {})
 
 
 def test_hostile_names_are_shown_as_text() -> None:
-    page = Page(to_html(RECORDS["hostile"], {"accuracy": b"picture"}))
+    text = to_html(RECORDS["hostile"])
+    found = Page(text)
     # Title and heading; name and value of a setting and of the machine; times (2) and memory.
-    assert page.text.count(HOSTILE) == 9
-    alt = page.with_tag("img")[0]["alt"]
-    assert alt is not None
-    assert f"ReduNet, {HOSTILE} (ours) from 0.999 to 0.959" in alt
+    assert found.text.count(HOSTILE) == 9
+    data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
+    assert "<" not in data[0]
+    (accuracy, _), _, (matrix,) = json.loads(data[0])
+    assert f"ReduNet, {HOSTILE} (ours) from 0.999 to 0.959" in accuracy["alt"]
+    assert by_rank(accuracy)[0]["name"] == f"ReduNet, {escape(HOSTILE, quote=False)} (ours)"
+    assert HOSTILE in matrix["alt"]
     assert "\n````sh\n" in to_markdown(RECORDS["hostile"], {})
 
 
 def test_page_and_markdown_say_the_same() -> None:
     record = RECORDS["two variants"]
-    page = Page(to_html(record, {}))
-    words = set(re.findall(r"[\w.]+", " ".join(page.text[page.text.index(record["what"]) :])))
+    found = Page(to_html(record))
+    words = set(re.findall(r"[\w.]+", " ".join(found.text[found.text.index(record["what"]) :])))
     assert set(re.findall(r"[\w.]+", to_markdown(record, {}))) - words <= {"sh"}
-
-
-def test_the_page_holds_its_pictures() -> None:
-    pictures = {"accuracy": b"\x89PNG one", "rate": b"\x89PNG two"}
-    images = Page(to_html(RECORDS["one seed"], pictures)).with_tag("img")
-    for image, picture in zip(images, pictures.values(), strict=True):
-        kind, data = (image["src"] or "").split(",")
-        assert kind == "data:image/png;base64"
-        assert base64.b64decode(data) == picture
-        assert (image["alt"] or "").startswith("Line chart")
 
 
 def test_a_picture_without_a_place_is_an_error() -> None:
     with pytest.raises(SettingsError, match="expected pictures among accuracy, rate, got 'rates'"):
-        to_html(RECORDS["one seed"], {"rates": b""})
+        to_markdown(RECORDS["one seed"], {"rates": "rates.png"})
     with pytest.raises(SettingsError, match="expected pictures among accuracy, got 'rate'"):
         to_markdown(RECORDS["bare"], {"rate": "rate.png"})

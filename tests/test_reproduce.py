@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -59,6 +60,14 @@ def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
     }
     assert first["joint"]["accuracy"] == first["tasks"][-1]["accuracy"]
     assert second["joint"] is None
+    for variant in record["variants"]:
+        counts = np.array(variant["confusion"]["counts"])
+        last = [run["tasks"][-1] for run in variant["runs"]]
+        assert counts.sum() == sum(task["test_samples"] for task in last)
+        right = sum(task["accuracy"] * task["test_samples"] for task in last)
+        assert counts.trace() == pytest.approx(right)
+        assert not any("confusion" in task for run in variant["runs"] for task in run["tasks"])
+    assert "What is taken for what" in (tmp_path / "report.html").read_text()
     wide, narrow = (variant["runs"][0] for variant in record["variants"])
     assert wide["summary"] != narrow["summary"]
     for one in (wide, narrow):

@@ -262,6 +262,48 @@ def compare(
     Console().print(*standings(record, out), sep="\n")
 
 
+@main.command()
+def report(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="MODEL|RECORD...", help="Model files, or record.json of a command."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("page.html"),
+    samples: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="A data set, .npy, or .npz with x and perhaps y."),
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(metavar="I,J,...", help="Samples to follow; the first of each class.")
+    ] = "",
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Write a page that shows models and records, to open in any browser without a network.
+
+    Of a record: accuracies over tasks beside the rivals', the accuracy matrix, what is taken for
+    what. Of a model: ΔR by layer, spectra, angles between classes, their leading directions where
+    features are pixels, and with --samples what the model makes of them, layer by layer.
+
+    Example: redunet report demo/digits.safetensors --samples digits -o page.html
+    """
+    from redunet.report.chapters import write_page
+
+    with _progress() as tell:
+        size = write_page(
+            sources,
+            out,
+            samples=samples,
+            rows=_whole_numbers("rows", rows, least=0) if rows else [],
+            device=device,
+            memory=memory,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(f"Left behind: {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
     """A bar that says what is being done, on a terminal; warnings about streaming are expected."""

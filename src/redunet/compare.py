@@ -11,10 +11,13 @@ from redunet.datasets import load
 from redunet.entrants import FEATURES, NAMES, STREAM, Entrant, check_methods
 from redunet.errors import SettingsError
 from redunet.experiment import read_record, record_so_far, run, write_record
+from redunet.metrics import summed_confusion
 from redunet.progress import Progress, silent
+from redunet.report.blocks import Chapter
 from redunet.report.comparison import comparison_sections
-from redunet.report.document import to_html, to_markdown
+from redunet.report.document import to_markdown
 from redunet.report.figures import methods_over_tasks
+from redunet.report.page import page
 from redunet.reproduce import PAPER
 from redunet.rivals import GRADIENT
 from redunet.streams import Task
@@ -174,9 +177,9 @@ def leave(record: dict[str, Any], out: Path) -> None:
     picture = methods_over_tasks(record)
     storage.write_bytes(out / "accuracy.png", picture)
     markdown = to_markdown(record, {"accuracy": "accuracy.png"}, comparison_sections)
-    page = to_html(record, {"accuracy": picture}, comparison_sections)
     storage.write_bytes(out / "report.md", markdown.encode())
-    storage.write_bytes(out / "report.html", page.encode())
+    chapter = Chapter(record["what"], comparison_sections(record))
+    storage.write_bytes(out / "report.html", page([chapter]).encode())
 
 
 def _method(entrant: Entrant, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -185,6 +188,8 @@ def _method(entrant: Entrant, records: Sequence[dict[str, Any]]) -> dict[str, An
     usual = Entrant.of(entrant.method, entrant.plan.data, {}).settings
     settings = {key: value for key, value in recorded.items() if key in {*entrant.settings, *usual}}
     runs = [_run(record, whole_stream=entrant.method != "joint") for record in records]
+    last = [next(iter(record["tasks"][-1]["readings"].values())) for record in records]
+    confusion = summed_confusion([reading.get("confusion") for reading in last])
     return {
         "method": entrant.method,
         "name": entrant.name,
@@ -197,6 +202,7 @@ def _method(entrant: Entrant, records: Sequence[dict[str, Any]]) -> dict[str, An
             if value != usual.get(key)
         },
         "raw_data_kept": any(run["tasks"][-1]["bytes"]["exemplars"] for run in runs),
+        **({"confusion": confusion} if confusion else {}),
         "runs": runs,
     }
 

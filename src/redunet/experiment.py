@@ -99,7 +99,7 @@ def run(
         told("", 0.0)
         if hasattr(learner, "progress"):
             learner.progress = told
-        row = _run_task(learner, tasks[:number], evaluate)
+        row = _run_task(learner, tasks[:number], evaluate, last=number == len(tasks))
         record["tasks"].append(row)
         if hasattr(learner, "save"):
             checkpoint = out / f"after-task-{number}.safetensors"
@@ -126,8 +126,9 @@ def _run_task(
     learner: Learner,
     seen: Sequence[Task],
     evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]],
+    last: bool,
 ) -> dict[str, Any]:
-    """Learn the last of the tasks seen, then evaluate on all of them."""
+    """Learn the newest of the tasks seen, then evaluate on all of them."""
     task = seen[-1]
     start = time.perf_counter()
     learner.partial_fit(task.x_train, task.y_train)
@@ -143,7 +144,9 @@ def _run_task(
         "test_samples": len(y_test),
         **_accuracies(own == y_test, edges),
         "readings": {
-            name: _accuracies(labels == y_test, edges) for name, labels in readings.items()
+            name: _accuracies(labels == y_test, edges)
+            | ({"confusion": metrics.confusion(y_test, labels)} if last else {})
+            for name, labels in readings.items()
         },
         "seconds": {"learn": round(learnt - start, 3), "evaluate": round(evaluated - learnt, 3)},
     }

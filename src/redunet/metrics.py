@@ -7,6 +7,9 @@ above the diagonal).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -103,3 +106,43 @@ def _matrix(values: ArrayLike) -> Matrix:
             f"expected a square accuracy matrix, known up to its diagonal, got shape {A.shape}"
         )
     return A
+
+
+def confusion(true: ArrayLike, given: ArrayLike) -> dict[str, Any]:
+    """How many samples of each class were given each label.
+
+    Parameters
+    ----------
+    true, given : array-like of shape (n,), int or str
+
+    Returns
+    -------
+    dict
+        ``labels``, all that occur, sorted, and ``counts``: a row for each true
+        class, a column for each label given. Plain values, for a record.
+
+    Examples
+    --------
+    >>> confusion(["cat", "cat", "dog"], ["cat", "dog", "dog"])
+    {'labels': ['cat', 'dog'], 'counts': [[1, 1], [0, 1]]}
+    """
+    true, given = np.asarray(true), np.asarray(given)
+    labels = np.union1d(true, given)
+    k = len(labels)
+    pairs = np.searchsorted(labels, true) * k + np.searchsorted(labels, given)
+    counts = np.bincount(pairs, minlength=k * k).reshape(k, k)
+    return {"labels": labels.tolist(), "counts": counts.tolist()}
+
+
+def summed_confusion(confusions: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """Confusions of several runs as one; None where one of them is not known."""
+    known = [one for one in confusions if one is not None]
+    if not known or len(known) < len(confusions):
+        return None
+    labels = sorted({label for one in known for label in one["labels"]})
+    place = {label: index for index, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    for one in known:
+        where = [place[label] for label in one["labels"]]
+        counts[np.ix_(where, where)] += np.asarray(one["counts"], dtype=np.int64)
+    return {"labels": labels, "counts": counts.tolist()}

@@ -18,10 +18,14 @@ from redunet.classifier import ReduNetClassifier
 from redunet.datasets import load
 from redunet.errors import SettingsError
 from redunet.experiment import joint_check, peak_memory, rates_by_layer, run, summary, write_record
+from redunet.metrics import summed_confusion
 from redunet.plan import Plan
 from redunet.progress import Progress, silent
-from redunet.report.document import to_html, to_markdown
+from redunet.report.blocks import Chapter
+from redunet.report.document import to_markdown
 from redunet.report.figures import accuracy_over_tasks, rate_by_layer
+from redunet.report.page import page
+from redunet.report.sections import sections
 from redunet.selection import labels_by_components
 from redunet.settings import resolve_device
 
@@ -211,7 +215,11 @@ def assembled(
     for name, n_components in reproduction.readings.items():
         settings = {**runs[0]["settings"], "n_components": n_components}
         of_reading = [_reading(one, name, with_costs=name == first) for one in runs]
-        variants.append({"name": name, "settings": settings, "runs": of_reading})
+        variant = {"name": name, "settings": settings, "runs": of_reading}
+        last = [one["tasks"][-1]["readings"][name] for one in runs]
+        if whole := summed_confusion([row.get("confusion") for row in last]):
+            variant["confusion"] = whole
+        variants.append(variant)
     return {
         "what": reproduction.what,
         "command": command,
@@ -227,7 +235,7 @@ def _reading(one: dict[str, Any], name: str, with_costs: bool) -> dict[str, Any]
     tasks = [
         {
             **{key: row[key] for key in kept},
-            **row["readings"][name],
+            **{key: value for key, value in row["readings"][name].items() if key != "confusion"},
             "no_layers_accuracy": row["readings"][f"{name}, no layers"]["accuracy"],
         }
         for row in one["tasks"]
@@ -251,7 +259,8 @@ def leave(record: dict[str, Any], out: Path) -> None:
     for name, picture in pictures.items():
         storage.write_bytes(out / files[name], picture)
     storage.write_bytes(out / "report.md", to_markdown(record, files).encode())
-    storage.write_bytes(out / "report.html", to_html(record, pictures).encode())
+    chapter = Chapter(record["what"], sections(record))
+    storage.write_bytes(out / "report.html", page([chapter]).encode())
 
 
 def estimate(

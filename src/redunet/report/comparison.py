@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from redunet.report.blocks import Block, Code, Grid, Picture, Section, Words
+from redunet.report.blocks import Block, Code, Grid, Picture, Plot, Section, Words
 from redunet.report.methods import (
     accuracy_grid,
     accuracy_notes,
     cost_grid,
     cost_notes,
     honesty_notes,
+)
+from redunet.report.record_plots import (
+    accuracy_plot,
+    comparison_curves,
+    confusion_plot,
+    matrix_view,
 )
 from redunet.report.sections import in_words, plain
 from redunet.report.seeds import Record, by_task, over_seeds, paper_rows
@@ -27,7 +33,8 @@ def comparison_sections(record: Record) -> list[Section]:
         Section("Result", _result(record)),
         Section("What it costs", [cost_grid(record), *map(Words, cost_notes(record))]),
         Section("What was changed, and what is missing", [*map(Words, honesty_notes(record))]),
-        Section("What is left of each task", [_by_task(record)]),
+        Section("What is left of each task", _by_task(record)),
+        Section("What is taken for what", _confusion(record)),
         Section("What others report", _theirs(record)),
         Section("What was run", _what_was_run(record)),
         Section("Where and when", [_environments(record)]),
@@ -44,10 +51,11 @@ def _result(record: Record) -> list[Block]:
     caption = "Accuracy against the number of tasks seen. Solid: no samples kept; dashed: "
     caption += "exemplars kept; dotted: joint training, all classes at once."
     picture = Picture("accuracy", alt, caption)
-    return [accuracy_grid(record), *map(Words, accuracy_notes(record)), picture]
+    plot = accuracy_plot(comparison_curves(record), picture)
+    return [accuracy_grid(record), *map(Words, accuracy_notes(record)), plot]
 
 
-def _by_task(record: Record) -> Grid:
+def _by_task(record: Record) -> list[Block]:
     rows = [
         [
             method["name"],
@@ -57,7 +65,20 @@ def _by_task(record: Record) -> Grid:
         if method["method"] != "joint"
     ]
     headings = ["method", *(", ".join(map(str, task["classes"])) for task in record["stream"])]
-    return Grid("Accuracy on each task's own classes, after the last task", headings, rows)
+    grid = Grid("Accuracy on each task's own classes, after the last task", headings, rows)
+    views = []
+    for method in record["methods"]:
+        if method["method"] != "joint":
+            tasks = zip(*(run["tasks"] for run in method["runs"]), strict=True)
+            matrix = [over_seeds([row["accuracy_by_task"] for row in rows]) for rows in tasks]
+            views.append(matrix_view(method["name"], matrix))
+    caption = "Accuracy on each task's own classes, after each task."
+    return [grid, Plot(caption, views, "method")] if views else [grid]
+
+
+def _confusion(record: Record) -> list[Block]:
+    known = {m["name"]: m["confusion"] for m in record["methods"] if m.get("confusion")}
+    return [confusion_plot(known, "After the last task, over all seeds.")] if known else []
 
 
 def _theirs(record: Record) -> list[Block]:

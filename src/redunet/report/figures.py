@@ -8,30 +8,13 @@ from matplotlib.figure import Figure
 
 from redunet.errors import DataError
 from redunet.report.lines import INK, MUTED, Line, framed, name_lines, plain, png
+from redunet.report.palette import KEEP_EXEMPLARS, METHODS, OURS, RATES, RIVALS
 from redunet.report.seeds import Record, by_task, n_tasks, paper_rows
 from redunet.report.tables import shown, three
 
 BLUE, ORANGE = "#2f6fde", "#d9730d"
 
-# Okabe and Ito's colours, told apart by colour-blind readers; each line has its marker too.
-OURS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "v"))
-RIVALS = (("#CC79A7", "v"), ("#E69F00", "s"), ("#56B4E9", "^"), ("#8a6d3b", "P"))
-METHODS = {
-    "redunet": ("#0072B2", "o"),
-    "finetune": ("#8a8f98", "x"),
-    "lwf": ("#E69F00", "v"),
-    "ewc": ("#D55E00", "P"),
-    "si": ("#CC79A7", "X"),
-    "icarl": ("#D55E00", "s"),
-    "er": ("#E69F00", "D"),
-    "derpp": ("#CC79A7", "^"),
-    "ncm": ("#56B4E9", "<"),
-    "lda": ("#009E73", ">"),
-    "ridge": ("#8a6d3b", "h"),
-    "qda": ("#117a8b", "p"),
-}
 DASHED = (0, (5, 2))
-KEEP_EXEMPLARS = frozenset({"iCaRL", "ER", "DER++"})
 
 
 def accuracy_and_rate(
@@ -165,11 +148,12 @@ def rate_by_layer(record: Record) -> bytes:
     if not run["rates"]["delta_R"]:
         raise DataError("expected the rates of at least one layer, got none: leave out this figure")
     lines = []
-    for key, name, color, dash in (
-        ("R", "$R$, all classes together", "#56B4E9", "--"),
-        ("R_c", "$R_c$, class by class", "#D55E00", "-."),
-        ("delta_R", "$\\Delta R = R - R_c$, the objective", "#0072B2", "-"),
+    for key, name in (
+        ("R", "$R$, all classes together"),
+        ("R_c", "$R_c$, class by class"),
+        ("delta_R", "$\\Delta R = R - R_c$, the objective"),
     ):
+        color, dash = RATES[key]
         values = run["rates"][key]
         style = {"color": color, "linestyle": dash, "linewidth": 2.0}
         lines.append(Line(f"{values[-1]:.4g}  {name}", values, style))

@@ -6,7 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redunet.report.blocks import Block, Code, Grid, Picture, Section, Words
+from redunet.report.blocks import Block, Code, Grid, Picture, Plot, Section, Words
+from redunet.report.record_plots import (
+    accuracy_plot,
+    confusion_plot,
+    matrix_view,
+    rate_view,
+    reproduction_curves,
+)
 from redunet.report.seeds import Record, by_task, over_seeds, paper_rows
 from redunet.report.tables import (
     UNKNOWN,
@@ -44,6 +51,7 @@ def sections(record: Record) -> list[Section]:
         Section("The objective, layer by layer", _rates(record)),
         Section("What was run", _what_was_run(record)),
         Section("Each task by itself", _by_task(record)),
+        Section("What is taken for what", _confusion(record)),
         Section("Time and memory", _cost(record)),
         Section("The paper's other methods", _rivals(record)),
         Section("Where and when", [_environment(record)]),
@@ -82,7 +90,8 @@ def _result(record: Record) -> list[Block]:
     alt = in_words("Line chart of accuracy against the number of tasks seen", drawn)
     form = ", in the form of the paper's figure" if paper else ""
     picture = Picture("accuracy", alt, f"Accuracy against the number of tasks seen{form}.")
-    return [*map(Words, said), grid, Words(notes), picture]
+    plot = accuracy_plot(reproduction_curves(record), picture)
+    return [*map(Words, said), grid, Words(notes), plot]
 
 
 def in_words(what: str, lines: Mapping[str, Sequence[float]]) -> str:
@@ -131,7 +140,8 @@ def _rates(record: Record) -> list[Block]:
     said += f"{variant['name']}, seed {run['seed']}, after task {len(run['tasks'])}."
     caption = "ΔR = R − R_c at each layer; R of all classes together, R_c class by class."
     alt = in_words("Line chart by layer", {"ΔR" if k == "delta_R" else k: rates[k] for k in rates})
-    return [Words(said), Picture("rate", alt, caption)]
+    picture = Picture("rate", alt, caption)
+    return [Words(said), Plot(caption, [rate_view(rates, alt)], instead=[picture])]
 
 
 def _what_was_run(record: Record) -> list[Block]:
@@ -165,7 +175,8 @@ def _what_was_run(record: Record) -> list[Block]:
 
 
 def _by_task(record: Record) -> list[Block]:
-    grids: list[Block] = []
+    grids: list[Grid] = []
+    views = []
     variants = record["variants"]
     for variant in variants:
         runs = variant["runs"]
@@ -173,20 +184,29 @@ def _by_task(record: Record) -> list[Block]:
         matrix = [[run["tasks"][t].get("accuracy_by_task") for run in runs] for t in range(count)]
         if any(row is None for rows in matrix for row in rows):
             continue
-        cells = [[shown(value) for value in over_seeds(rows)] for rows in matrix]
+        spreads = [over_seeds(rows) for rows in matrix]
+        views.append(matrix_view(variant["name"], spreads))
+        cells = [[shown(value) for value in row] for row in spreads]
         lines = [
             [f"after task {t}", *row, *[""] * (count - len(row))] for t, row in enumerate(cells, 1)
         ]
         headings = ["", *task_headings(record)[:count]]
         caption = f"Accuracy on each task's own test samples: {variant['name']} ({whose(variant)})"
         grids.append(Grid(caption, headings, lines))
+    caption = "Accuracy on each task's own test samples, after each task."
+    blocks: list[Block] = [Plot(caption, views, "variant", grids)] if views else []
     summaries = [[run.get("summary") for run in variant["runs"]] for variant in variants]
     measures = [
         [words, *(measure(runs, key) for runs in summaries)] for key, words in MEASURES.items()
     ]
     if any(cell != UNKNOWN for _, *cells in measures for cell in cells):
-        grids.append(Grid("Over all tasks", ["measure", *_columns(record)], measures))
-    return grids
+        blocks.append(Grid("Over all tasks", ["measure", *_columns(record)], measures))
+    return blocks
+
+
+def _confusion(record: Record) -> list[Block]:
+    known = {v["name"]: v["confusion"] for v in record["variants"] if v.get("confusion")}
+    return [confusion_plot(known, "After the last task, over all seeds.")] if known else []
 
 
 def _columns(record: Record) -> list[str]:

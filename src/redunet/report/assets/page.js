@@ -1,0 +1,136 @@
+"use strict";
+// Draws the plots that the page describes, in the colours of its theme, and draws them anew when
+// the theme, the width or the reader's choice of a view changes.
+(() => {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const plots = JSON.parse(document.getElementById("plots").textContent);
+  document.getElementById("unscripted").remove();
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const narrow = () => root.clientWidth < 640;
+
+  // A colour of the style sheet, such as "var(--ink)", as the theme of the moment has it.
+  function colour(name) {
+    const probe = document.body.appendChild(document.createElement("span"));
+    probe.style.color = name;
+    const value = getComputedStyle(probe).color;
+    probe.remove();
+    return value;
+  }
+
+  // A line's colour, nearer to white by a quarter: on a dark ground it stands out as well.
+  function lighter(hex) {
+    const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+    return `rgb(${parts.map((part) => Math.round(part + (255 - part) / 4)).join(",")})`;
+  }
+
+  function inColours(value, known) {
+    if (Array.isArray(value)) return value.map((one) => inColours(one, known));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, inColours(v, known)]));
+    }
+    if (typeof value !== "string") return value;
+    if (value.startsWith("var(--")) return (known[value] ??= colour(value));
+    return isDark() && /^#[0-9a-f]{6}$/i.test(value) ? lighter(value) : value;
+  }
+
+  // Words on lines short enough to leave room for what is drawn.
+  function wrapped(words, most) {
+    const lines = [""];
+    for (const word of words.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (longer.length > most && lines.at(-1)) lines.push(word);
+      else lines[lines.length - 1] = longer;
+    }
+    return lines.join("<br>");
+  }
+
+  // Words cut short, an entity such as "&lt;" counting as the one sign that it stands for.
+  function short(words, most) {
+    const signs = words.match(/&\w+;|./gsu) ?? [];
+    return signs.length > most ? `${signs.slice(0, most - 1).join("")}…` : words;
+  }
+
+  // An axis of names, cut short where they would take the room of what is drawn.
+  function ofNames(given, names) {
+    if (given.type === "category") {
+      const step = Math.ceil(names.length / (narrow() ? 13 : 26));
+      names = names.filter((_, index) => index % step === 0);
+      given = { ...given, tickvals: names, ticktext: names };
+    }
+    if (!given.ticktext) return given;
+    const most = narrow() ? 9 : 22;
+    return { ...given, ticktext: given.ticktext.map((name) => short(name, most)) };
+  }
+
+  const axis = {
+    gridcolor: "var(--rule)", linecolor: "var(--muted)", tickcolor: "var(--muted)",
+    zerolinecolor: "var(--rule)", automargin: true, fixedrange: true,
+  };
+  const letters = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+  const frame = {
+    paper_bgcolor: "var(--page)", plot_bgcolor: "var(--page)", dragmode: false,
+    font: { color: "var(--ink)", family: letters },
+    hoverlabel: { bgcolor: "var(--shade)", bordercolor: "var(--muted)",
+      font: { color: "var(--ink)", family: letters }, align: "left", namelength: -1 },
+    margin: { l: 12, r: 12, t: 12, b: 12 },
+  };
+
+  function layoutOf(view, width) {
+    const layout = { ...frame, ...view.layout, autosize: true };
+    layout.font = { ...frame.font, size: narrow() ? 11 : 13 };
+    layout.xaxis = { ...axis, ...ofNames(view.layout.xaxis, view.traces[0].x) };
+    layout.yaxis = { ...axis, ...ofNames(view.layout.yaxis, view.traces[0].y) };
+    const lines = view.traces.filter((trace) => trace.showlegend !== false).length;
+    layout.legend = narrow()
+      ? { orientation: "h", x: 0, y: -0.2, yanchor: "top" }
+      : { x: 1.02, y: 1, xanchor: "left", yanchor: "top" };
+    if (view.height_per_width) {
+      layout.height = Math.round(Math.min(width, 760) * view.height_per_width) + 60;
+    } else if (view.rows) {
+      layout.height = 90 + view.rows * (narrow() ? 28 : view.rows > 20 ? 20 : 38);
+    } else {
+      layout.height = narrow() ? 330 + 19 * lines : Math.max(400, 70 + 22 * lines);
+    }
+    return layout;
+  }
+
+  function draw(place) {
+    const views = plots[Number(place.dataset.plot)];
+    const select = place.closest("figure").querySelector("select");
+    const view = views[select ? select.selectedIndex : 0];
+    const known = {};
+    const layout = inColours(layoutOf(view, place.clientWidth), known);
+    const traces = inColours(view.traces, known);
+    // On a phone the plot itself needs the room that a scale of colours would take.
+    if (narrow()) traces.forEach((trace) => (trace.showscale = false));
+    traces.forEach((trace) => (trace.name &&= wrapped(trace.name, narrow() ? 38 : 30)));
+    place.setAttribute("aria-label", view.alt);
+    Plotly.react(place, traces, layout,
+      { displayModeBar: false, responsive: true, scrollZoom: false });
+  }
+
+  const places = [...document.querySelectorAll(".plot")];
+  const drawAll = () => places.forEach(draw);
+
+  const button = document.getElementById("theme");
+  function named() {
+    button.textContent = isDark() ? "Light theme" : "Dark theme";
+    drawAll();
+  }
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    named();
+  });
+  dark.addEventListener("change", named);
+  for (const place of places) {
+    place.closest("figure").querySelector("select")?.addEventListener("change", () => draw(place));
+  }
+  let wasNarrow = narrow();
+  addEventListener("resize", () => {
+    if (narrow() !== wasNarrow) drawAll();
+    wasNarrow = narrow();
+  });
+  named();
+})();

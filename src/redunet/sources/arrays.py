@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import tokenize
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -68,7 +69,17 @@ class Stored:
     def header(self) -> Header:
         """Its shape and type, checked."""
         with reading(self.path, _KIND), ExitStack() as stack:
-            return self._header(self.open(stack))
+            stream = self.open(stack)
+            header = self._header(stream)
+            if self._size() - stream.tell() != header.shape[0] * header.row_bytes:
+                raise ValueError("it is not as long as its header says")
+            return header
+
+    def _size(self) -> int:
+        if self.member is None:
+            return self.path.stat().st_size
+        with zipfile.ZipFile(self.path) as archive:
+            return archive.getinfo(f"{self.member}.npy").file_size
 
     def batches(self, rows: int) -> Iterator[NDArray[Any]]:
         """So many rows at a time."""
@@ -83,8 +94,6 @@ class Stored:
                     continue
                 raw = _exactly(stream, count * header.row_bytes)
                 yield np.frombuffer(raw, header.dtype).reshape(count, *header.shape[1:])
-            if stream.read(1):
-                raise ValueError("there is more in it than its header says")
 
     def _header(self, stream: IO[bytes]) -> Header:
         version = npy.read_magic(stream)
@@ -92,7 +101,10 @@ class Stored:
             raise ValueError(f"format {version[0]}.{version[1]} is unknown")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            shape, fortran, dtype = _HEADERS[version](stream)
+            try:
+                shape, fortran, dtype = _HEADERS[version](stream)
+            except (MemoryError, tokenize.TokenError):
+                raise ValueError("its header makes no sense") from None
         if dtype.hasobject:
             raise DataError(
                 f"{self} holds Python objects, which are never unpickled: save numbers or words"

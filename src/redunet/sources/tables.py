@@ -29,55 +29,57 @@ _BLOCK_BYTES = 2**23
 
 def open_csv(path: Path, wanted: Wanted) -> Source:
     """A CSV file with a line of column names; all but the labels are numbers."""
-    first = pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
-    with (
-        reading(path, "a CSV file", pa.ArrowException),
-        pyarrow.csv.open_csv(path, read_options=first) as reader,
-    ):
-        schema = reader.schema
-    label, columns = _columns(path, schema.names, wanted)
-    # A column that begins with whole numbers may go on with fractions.
-    types = dict.fromkeys(columns, pa.float64())
-    if label is not None:
-        types[label] = _label_type(schema.field(label).type, wanted)
-    convert = pyarrow.csv.ConvertOptions(
-        column_types=types,
-        include_columns=list(types),
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    weight = max(1, path.stat().st_size)
+    kind = "a CSV file"
+    blocks = pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+    with reading(path, kind, pa.ArrowException):
+        with pyarrow.csv.open_csv(path, read_options=blocks) as reader:
+            schema = reader.schema
+        label, columns = _columns(path, schema.names, wanted)
+        # A column that begins with whole numbers may go on with fractions.
+        types = dict.fromkeys(columns, pa.float64())
+        if label is not None:
+            types[label] = _label_type(schema.field(label).type, wanted)
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(types),
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        weight = path.stat().st_size
 
     def tables() -> Iterator[tuple[Any, float]]:
-        with pa.OSFile(str(path)) as file:
-            reader = pyarrow.csv.open_csv(file, read_options=first, convert_options=convert)
+        with (
+            pa.OSFile(str(path)) as file,
+            pyarrow.csv.open_csv(file, read_options=blocks, convert_options=convert) as reader,
+        ):
             for table in reader:
-                yield table, min(1.0, file.tell() / weight)
+                yield table, 1.0 if file.closed else file.tell() / weight
 
-    return Source(path, lambda: _batches(path, "a CSV file", tables(), columns, label), columns, [])
+    return Source(path, lambda: _batches(path, kind, tables(), columns, label), columns, [])
 
 
 def open_parquet(path: Path, wanted: Wanted) -> Source:
     """A Parquet file; all columns but the labels are numbers."""
     kind = "a Parquet file"
-    with reading(path, kind, pa.ArrowException), pyarrow.parquet.ParquetFile(path) as file:
-        schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    label, columns = _columns(path, schema.names, wanted)
-    for name in columns:
-        of = schema.field(name).type
-        if not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
-            raise DataError(
-                f"expected numbers in column {name!r} of {path}, got {of}: "
-                f"leave it out, or turn it into numbers"
-            )
-    width = sum(schema.field(name).type.bit_width for name in columns)
-    check_weight(path, n_rows * width // 8, path.stat().st_size)
-    wanted_columns = [*columns, *([] if label is None else [label])]
+    with reading(path, kind, pa.ArrowException):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        label, columns = _columns(path, schema.names, wanted)
+        types = {name: schema.field(name).type for name in columns}
+        for name, of in types.items():
+            if not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
+                raise DataError(
+                    f"expected numbers in column {name!r} of {path}, got {of}: "
+                    f"leave it out, or turn it into numbers"
+                )
+        width = sum(of.bit_width for of in types.values())
+        check_weight(path, n_rows * width // 8, path.stat().st_size)
 
     def tables() -> Iterator[tuple[Any, float]]:
         done, step = 0, rows_at_a_time(len(columns))
+        named = [*columns, *([] if label is None else [label])]
         with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
-            for table in file.iter_batches(step, columns=wanted_columns, use_threads=False):
+            for table in file.iter_batches(step, columns=named, use_threads=False):
                 done += table.num_rows
                 yield table, done / n_rows
 

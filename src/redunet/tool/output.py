@@ -56,9 +56,12 @@ def csv_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
             return file.write(line.encode())
 
     rows = csv.writer(Text(), lineterminator="\n")
-    rows.writerow(["sample", "label", *_score_names(classes)])
+    headings = [["sample", "label", *_score_names(classes)]]
 
     def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
+        # Not before there is something below them: an error may come first.
+        while headings:
+            rows.writerow(headings.pop())
         for name, label, row in zip(names, labels.tolist(), scores.tolist(), strict=True):
             rows.writerow([name, label, *row])
         file.flush()

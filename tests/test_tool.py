@@ -18,6 +18,7 @@ from redunet.angles import principal_angles
 from redunet.cli import main
 from redunet.features import Flatten
 from tests.own_data import (
+    COLUMNS,
     IMAGES,
     NAMES,
     NUMBERS,
@@ -27,6 +28,7 @@ from tests.own_data import (
     done,
     redunet,
     refused,
+    write_csv,
     write_images,
     write_npz,
 )
@@ -180,6 +182,12 @@ def test_settings_are_kept_in_the_model(tmp_path: Path, folder: Path) -> None:
     assert path.read_bytes() == before
     done("learn", tmp_path / "c", folder, "--set", "normalize=class", "--set", "input_range=0,255")
     assert ReduNetClassifier.load(tmp_path / "c").input_range == (0.0, 255.0)
+    csv = write_csv(tmp_path / "t", ALL)
+    done("learn", tmp_path / "s", csv, "--features", "standardize-pixel")
+    kept = ReduNetClassifier.load(tmp_path / "s")
+    assert kept.feature_names_in_.tolist() == list(COLUMNS)
+    means = IMAGES.reshape(N, -1).mean(axis=0)
+    assert kept.features.mean.numpy() == pytest.approx(means)  # type: ignore[union-attr]
     done("learn", tmp_path / "l", folder, "--features", "lift", "--set", "n_kernels=2")
     assert ReduNetClassifier.load(tmp_path / "l").moments_.n_features == 24
 

@@ -353,6 +353,23 @@ def test_a_class_with_one_image(tmp_path: Path) -> None:
     done("evaluate", tmp_path / "m", folder)
 
 
+def test_names_that_are_not_text(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "i", ROWS)
+    strange = os.fsencode(folder / "emu") + b"\xff"
+    os.mkdir(strange)
+    for name in (b"1.png", b"2\xfe.png"):
+        with open(os.path.join(strange, name), "wb") as file:
+            file.write(png(IMAGES[0]))
+    model = Path(os.fsdecode(os.fsencode(tmp_path / "m") + b"\xfd"))
+    done("learn", model, folder)
+    assert "emu\\xff" in done("evaluate", model, folder).stdout
+    for ending in ("csv", "parquet", "jsonl"):
+        done("predict", model, folder, "-o", tmp_path / f"out.{ending}")
+    assert "2\\xfe.png" in (tmp_path / "out.csv").read_text()
+    with open(os.path.join(strange, b"\xfc"), "wb"):
+        assert "xfc (no image" in refused("learn", model, folder)
+
+
 # Paths and places
 
 
@@ -414,6 +431,15 @@ def test_no_space_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command:
     assert "No space left on device" in said
     assert "is unchanged" in said
     assert (tmp_path / "m").read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_no_space_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("redunet.tool.lock.json.dumps", full)
+    assert "No space left" in refused("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
     assert not list(tmp_path.glob(".*"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +34,8 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
+        if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may not be text
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except ReduNetError as error:

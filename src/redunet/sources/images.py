@@ -46,7 +46,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
                 try:
                     image = _pixels(file, shape)
                 except _BadImageError as error:
-                    left_out.append(f"{file} ({error})")
+                    left_out.append(f"{_shown(file)} ({error})")
                     continue
                 shape = image.shape
                 images.append(image)
@@ -55,7 +55,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
             if images:
                 y = np.array([label for _, label in kept]) if wanted.labels else None
                 share = min(1.0, start / len(files))
-                yield Batch(np.stack(images), y, [str(file) for file, _ in kept], share)
+                yield Batch(np.stack(images), y, [_shown(file) for file, _ in kept], share)
         _judge(path, len(files), left_out, wanted.skip_bad)
 
     return Source(path, batches, None, left_out)
@@ -88,7 +88,7 @@ def _labelled(folder: Path) -> Iterator[tuple[Path, str]]:
         files = list(_files(one))
         if not files:
             raise DataError(f"expected images in {one}, got none: put some there, or remove it")
-        yield from ((file, one.name) for file in files)
+        yield from ((file, _shown(one.name)) for file in files)
 
 
 def _any(path: Path) -> Iterator[tuple[Path, str]]:
@@ -143,6 +143,11 @@ def _pixels(file: Path, shape: tuple[int, ...] | None) -> NDArray[np.uint8]:
     except Exception as error:  # noqa: BLE001 - decoders fail in as many ways as there are formats
         why: Any = getattr(error, "strerror", None) or "no image that can be read"
         raise _BadImageError(why) from None
+
+
+def _shown(name: str | Path) -> str:
+    """A name as text that can be written anywhere: names of files are bytes of any kind."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _size(shape: tuple[int, ...]) -> str:

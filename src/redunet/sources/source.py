@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from redunet.errors import DataError, FileAccessError, ReduNetError
 
-BATCH_BYTES = 2**25
+BATCH_BYTES = 2**24
 """About how much of the data is in memory at a time, as float64."""
+
+_LARGEST_BATCH_BYTES = 2**27
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 """What a column or an array of labels may be called to be found, in capitals too."""
@@ -139,7 +141,7 @@ def reading(path: Path, kind: str, *damage: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except ReduNetError:
+    except (MemoryError, ReduNetError):
         raise
     except (*_DAMAGE, *damage) as error:
         why = " ".join(str(error).split())[:200] or type(error).__name__
@@ -182,8 +184,13 @@ def check_weight(path: Path, unpacked: int, packed: int) -> None:
 
 
 def rows_at_a_time(row_values: int) -> int:
-    """How many samples of so many values make a batch."""
-    return max(1, BATCH_BYTES // (8 * max(1, row_values)))
+    """How many samples of so many values make a batch.
+
+    As many samples as values take no more room than their second moment does,
+    and each batch costs at least one pass over that.
+    """
+    rows = max(BATCH_BYTES // (8 * row_values), row_values)
+    return max(1, min(rows, _LARGEST_BATCH_BYTES // (8 * row_values)))
 
 
 def _listed(names: Sequence[str]) -> str:

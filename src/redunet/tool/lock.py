@@ -36,8 +36,8 @@ def changing(path: Path, tell: Tell) -> Iterator[None]:
     with _locked(beside, path, tell) as file:
         before = _state(path)
         _say_what_was_interrupted(file, path, before, tell)
-        _write(file, {"process": os.getpid(), "model": before})
         try:
+            _write(file, path, {"process": os.getpid(), "model": before})
             yield
         except KeyboardInterrupt:
             what = "is as it was" if _state(path) == before else "was saved before that"
@@ -52,19 +52,25 @@ def _locked(beside: Path, path: Path, tell: Tell) -> Iterator[IO[bytes]]:
         try:
             handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
         except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-            why = getattr(error, "strerror", None) or error
-            raise FileAccessError(f"cannot write {path}: {why}; check its folder") from error
+            raise _cannot_write(path, error) from error
         with open(handle, "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = _read(file).get("process", "unknown")
                 tell(f"process {holder} is changing {path}: waiting until it is done")
-                fcntl.flock(file, fcntl.LOCK_EX)
+                _wait(file, path)
             if not beside.exists() or not os.path.samestat(os.fstat(handle), beside.stat()):
                 continue  # whoever held the lock has removed it meanwhile
             yield file
             return
+
+
+def _wait(file: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped while waiting; {path} was left alone") from None
 
 
 def _say_what_was_interrupted(file: IO[bytes], path: Path, now: Any, tell: Tell) -> None:
@@ -94,8 +100,16 @@ def _read(file: IO[bytes]) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _write(file: IO[bytes], content: dict[str, Any]) -> None:
+def _write(file: IO[bytes], path: Path, content: dict[str, Any]) -> None:
     file.seek(0)
     file.truncate()
-    file.write(json.dumps(content).encode())
-    file.flush()
+    try:
+        file.write(json.dumps(content).encode())
+        file.flush()
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: Exception) -> FileAccessError:
+    why = getattr(error, "strerror", None) or error
+    return FileAccessError(f"cannot write {path}: {why}; check its folder and the free space")

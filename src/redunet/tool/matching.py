@@ -91,12 +91,12 @@ def check_columns(known: Sequence[str] | None, source: Source) -> None:
     if known is None or found is None or list(known) == list(found):
         return
     if len(known) != len(found):
-        what = f"got {len(found)}"
-        extra = [*(set(known) - set(found)), *(set(found) - set(known))]
-        if extra:
-            verb = "lacks" if extra[0] in known else "also has"
-            what += f": {source.path} {verb} {sorted(extra)[0]!r}" if verb else ""
-        raise DataError(f"expected {len(known)} columns of numbers, {what}: pass the same columns")
+        lacks, also = sorted(set(known) - set(found)), sorted(set(found) - set(known))
+        what = f"lacks {lacks[0]!r}" if lacks else f"also has {also[0]!r}"
+        raise DataError(
+            f"expected {len(known)} columns of numbers, got {len(found)}: {source.path} {what}; "
+            f"pass the same columns"
+        )
     first = next(pair for pair in zip(known, found, strict=True) if pair[0] != pair[1])
     same = sorted(known) == sorted(found)
     raise DataError(

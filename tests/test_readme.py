@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
 
+from redunet import ReduNetClassifier
 from redunet.report.readme import all_same, filled, main
+from tests.own_data import done
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,6 +34,47 @@ def test_every_python_example_runs(
     # Class 3 was forgotten, so the digit 3 gets another label.
     assert capsys.readouterr().out.split()[:3] == ["[0", "1", "2"]
     assert 160_000 < (tmp_path / "digits.safetensors").stat().st_size < 180_000
+
+
+def test_the_walk_through_the_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    images, labels = load_digits(return_X_y=True)
+    names = ["magpie", "robin", "wren", "rook", "swift"]
+    shares = {
+        "photos": (range(4), slice(0, 60)),
+        "test-photos": (range(4), slice(60, 100)),
+        "more-photos": (range(5), slice(100, 140)),
+        "withdrawn-photos": ([1], slice(100, 103)),
+        "their-photos": (range(3, 5), slice(140, 170)),
+    }
+    for folder, (classes, rows) in shares.items():
+        for digit in classes:
+            place = tmp_path / folder / names[digit]
+            place.mkdir(parents=True)
+            of_class = images[labels == digit].reshape(-1, 8, 8)
+            for index, image in enumerate(of_class[rows]):
+                Image.fromarray((image * 15).astype(np.uint8)).save(place / f"{index}.png")
+    shutil.copytree(tmp_path / "test-photos" / "wren", tmp_path / "unknown")
+    section = README[README.index("## On your own data") :]
+    block = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0]
+    said = {}
+    for line in block.splitlines():
+        words = shlex.split(line, comments=True)
+        assert words[0] == "redunet"
+        said[" ".join(words[1:3])] = done(*words[1:]).stdout
+    assert "Learnt 200 samples of 5 classes, 1 of them new." in said["learn birds.safetensors"]
+    accuracy = re.findall(r"Accuracy ([\d.]+)", said["evaluate birds.safetensors"])
+    assert float(accuracy[0]) > 0.97
+    given = [row.split(",")[1] for row in (tmp_path / "labels.csv").read_text().splitlines()[1:]]
+    assert given.count("wren") / len(given) > 0.9
+    assert "Forgot magpie." in said["forget birds.safetensors"]
+    assert "Withdrew 3 samples." in said["unlearn birds.safetensors"]
+    counts = {"robin": 97, "rook": 130, "swift": 70, "wren": 100}
+    assert f"4 classes, {sum(counts.values())} samples" in said["inspect both.safetensors"]
+    both = ReduNetClassifier.load("both.safetensors")
+    assert dict(zip(both.classes_.tolist(), both.moments_.counts, strict=True)) == counts
+    digest = hashlib.sha256((tmp_path / "both.safetensors").read_bytes()).hexdigest()
+    assert f"sha256 {digest}" in said["verify both.safetensors"]
 
 
 def test_the_tables_are_those_of_the_records() -> None:

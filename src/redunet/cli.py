@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import io
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
 from redunet._version import __version__
 from redunet.errors import ReduNetError, SettingsError
+from redunet.model_cli import COMMANDS
+from redunet.options import (
+    DataDir,
+    Device,
+    Memory,
+    Out,
+    Settings,
+    as_tuple,
+    parsed,
+    progress_bar,
+    whole_numbers,
+    words_of,
+)
 
 
 class OneLineErrors(TyperGroup):
@@ -23,13 +34,21 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
+        if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may not be text
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except ReduNetError as error:
             typer.echo(f"redunet: {error}", err=True)
             ctx.exit(2)
-        except KeyboardInterrupt:
-            typer.echo("redunet: stopped; what was finished is kept", err=True)
+        except KeyboardInterrupt as stop:
+            said = stop.args[0] if stop.args else "stopped; what was finished is kept"
+            typer.echo(f"redunet: {said}", err=True)
+            ctx.exit(1)
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "memory" not in str(error):
+                raise
+            typer.echo("redunet: not enough memory; what was there before is unchanged", err=True)
             ctx.exit(1)
 
 
@@ -38,16 +57,10 @@ main = typer.Typer(
     help="Class-incremental learning that never forgets, exactly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    epilog="Exit codes: 0, done; 1, stopped before the end, by Ctrl-C or for want of memory; "
+    "2, something given could not be used, and one line says what. After 1 and 2 a model file is "
+    "as it was.",
 )
-
-Out = Annotated[Path, typer.Option(help="Folder for what is left behind; a run there goes on.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder where the data may lie already.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, ...")]
-Memory = Annotated[str, typer.Option(help="Layers that fit are kept, others are built anew.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
-]
 
 
 def _show_version(wanted: bool) -> None:
@@ -106,10 +119,10 @@ def run(
     from redunet.reproduce import carry_out
 
     plan = Plan.from_toml(config) if config else Plan()
-    plan = plan.changed({"data": data} if data else {}).changed(_parsed(settings))
+    plan = plan.changed({"data": data} if data else {}).changed(parsed(settings))
     words = [f"--set {word}" for word in settings or []]
     command = " ".join(["redunet run --data", plan.data, *words])
-    with _progress() as tell:
+    with progress_bar() as tell:
         record = carry_out(
             own_experiment(plan, data_dir),
             out,
@@ -153,10 +166,10 @@ def tune(
     from redunet.commands import tune_plan, tune_rival
     from redunet.plan import Plan
 
-    plan = Plan().changed({"data": data, **_parsed(settings)})
-    grid = {key: list(_as_tuple(value)) for key, value in _parsed(search).items()}
-    wanted = _whole_numbers("components", components, least=1)
-    with _progress() as tell:
+    plan = Plan().changed({"data": data, **parsed(settings)})
+    grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
+    wanted = whole_numbers("components", components, least=1)
+    with progress_bar() as tell:
         if method == "redunet":
             said = tune_plan(
                 plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
@@ -185,12 +198,12 @@ def reproduce(
     from redunet import commands, reproduce
 
     out = out or Path("runs") / name
-    numbers = _whole_numbers("seeds", seeds, least=0)
+    numbers = whole_numbers("seeds", seeds, least=0)
     if dry_run:
         cost = reproduce.estimate(name, numbers, device, dtype, joint)
         Console().print(*commands.forecast(name, cost, out), sep="\n")
         return
-    with _progress() as tell:
+    with progress_bar() as tell:
         wanted = reproduce.find(name)
         record = reproduce.carry_out(
             replace(wanted, plan=wanted.plan.changed({"dtype": dtype})),
@@ -241,18 +254,18 @@ def compare(
     from redunet.entrants import NAMES
 
     changes: dict[str, dict[str, Any]] = {"redunet": {"dtype": dtype}} if dtype else {}
-    for name, value in _parsed(settings).items():
+    for name, value in parsed(settings).items():
         method, dot, key = name.partition(".")
         if not dot:
             raise SettingsError(f"expected METHOD.KEY=VALUE, got {name!r} as METHOD.KEY")
         changes.setdefault(method, {})[key] = value
     out = out or Path("runs") / f"compare-{data}"
-    with _progress() as tell:
+    with progress_bar() as tell:
         record = comparison.compare(
             data,
             out,
-            methods=tuple(NAMES) if methods is None else _words(methods),
-            seeds=_whole_numbers("seeds", seeds, least=0),
+            methods=tuple(NAMES) if methods is None else words_of(methods),
+            seeds=whole_numbers("seeds", seeds, least=0),
             changes=changes,
             device=device,
             memory=memory,
@@ -290,12 +303,12 @@ def report(
     """
     from redunet.report.chapters import write_page
 
-    with _progress() as tell:
+    with progress_bar() as tell:
         size = write_page(
             sources,
             out,
             samples=samples,
-            rows=_whole_numbers("rows", rows, least=0) if rows else [],
+            rows=whole_numbers("rows", rows, least=0) if rows else [],
             device=device,
             memory=memory,
             data_dir=data_dir,
@@ -304,60 +317,5 @@ def report(
     Console().print(f"Left behind: {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar that says what is being done, on a terminal; warnings about streaming are expected."""
-    from redunet.built import StreamingWarning
-
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-    )
-    with (
-        warnings.catch_warnings(),
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
-        warnings.simplefilter("ignore", StreamingWarning)
-        whole = bar.add_task("starting", total=1.0)
-        yield lambda what, share: bar.update(whole, description=what, completed=share)
-
-
-def _parsed(words: list[str] | None) -> dict[str, Any]:
-    """KEY=VALUE words as a dictionary."""
-    values = {}
-    for word in words or []:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise SettingsError(f"expected KEY=VALUE, got {word!r}")
-        values[key.strip()] = _value(value)
-    return values
-
-
-def _value(text: str) -> Any:
-    """A number, a word, true, false, none, or a tuple of these where there are commas."""
-    if "," in text:
-        return tuple(_value(part) for part in text.split(",") if part.strip())
-    text = text.strip()
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
-
-
-def _whole_numbers(name: str, text: str, least: int) -> list[int]:
-    from redunet.settings import whole_number
-
-    return [whole_number(name, value, least=least) for value in _as_tuple(_value(text))]
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+for command in COMMANDS:
+    main.command()(command)

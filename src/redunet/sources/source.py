@@ -1,0 +1,198 @@
+"""What every source of data gives, and the errors that reading it can end in."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from redunet.errors import DataError, FileAccessError, ReduNetError
+
+BATCH_BYTES = 2**24
+"""About how much of the data is in memory at a time, as float64."""
+
+_LARGEST_BATCH_BYTES = 2**27
+
+LABEL_NAMES = ("label", "labels", "class", "target", "y")
+"""What a column or an array of labels may be called to be found, in capitals too."""
+
+MOST_VALUES = 2**24
+"""Most values of one sample."""
+
+_DAMAGE: tuple[type[Exception], ...] = (
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_MOST_SWELLING = 200
+_HARMLESS = 2**27
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of data before it is read.
+
+    Parameters
+    ----------
+    labels : bool, default=True
+        Whether each sample must have a label.
+    label : str, default=None
+        The name of the column or array of labels, or the file of a .npy's; None finds it.
+    label_type : type, default=None
+        int or str, where the model has labels already; None takes them as they are.
+    columns : tuple of str, default=()
+        The columns that the model knows, none of which holds labels.
+    shape : tuple of int, default=None
+        Of an image, (height, width) or (height, width, 3); None takes the first one's.
+    skip_bad : bool, default=False
+        Whether images that cannot be used are left out.
+    """
+
+    labels: bool = True
+    label: str | None = None
+    label_type: type | None = None
+    columns: tuple[str, ...] = ()
+    shape: tuple[int, ...] | None = None
+    skip_bad: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, ...)
+    y : ndarray of shape (n,), or None
+    names : sequence of n str
+        Which samples they are: file names, or row numbers from 1.
+    share : float
+        How much of the source is read with this batch.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    names: Sequence[str]
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Data that can be read in batches, any number of times.
+
+    Parameters
+    ----------
+    path : Path
+    batches : callable
+        Gives the batches anew.
+    columns : tuple of str, or None
+        What the values of a sample are called, in order.
+    left_out : list of str
+        Samples that could not be used in the last reading, with the reason.
+    """
+
+    path: Path
+    batches: Callable[[], Iterator[Batch]]
+    columns: tuple[str, ...] | None
+    left_out: list[str]
+
+
+class RowNames(Sequence[str]):
+    """The numbers of some rows, from 1, as words made when they are asked for."""
+
+    def __init__(self, first: int, count: int) -> None:
+        self._rows = range(first + 1, first + 1 + count)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = self._rows[index]
+        return str(rows) if isinstance(rows, int) else [str(row) for row in rows]
+
+
+@contextmanager
+def reading(path: Path, kind: str, *damage: type[Exception]) -> Iterator[None]:
+    """Turn whatever libraries say of a file into one line that names it.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
+        What the file claims to be, with its article.
+    damage : exceptions that mean that it is not.
+    """
+    try:
+        yield
+    except (MemoryError, ReduNetError):
+        raise
+    except (*_DAMAGE, *damage) as error:
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{path} is not {kind}, or is damaged: {why}") from error
+    except OSError as error:
+        why = error.strerror or " ".join(str(error).split())[:200]
+        raise FileAccessError(f"cannot read {path}: {why}") from error
+
+
+def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
+    """Which of the names is that of the labels; None where there is none and none is needed."""
+    if wanted.label is not None:
+        if wanted.label in names:
+            return wanted.label
+        if not wanted.labels:
+            return None
+        raise DataError(
+            f"expected {wanted.label!r} to hold the labels of {path}, but there are only "
+            f"{_listed(names)}: name another with --label"
+        )
+    found = [name for name in names if name.lower() in LABEL_NAMES and name not in wanted.columns]
+    if len(found) == 1:
+        return found[0]
+    if not wanted.labels and not found:
+        return None
+    what = f"got {_listed(found)}" if found else f"but there are only {_listed(names)}"
+    raise DataError(
+        f"expected one of {', '.join(LABEL_NAMES)} to hold the labels of {path}, {what}: "
+        f"name it with --label"
+    )
+
+
+def check_weight(path: Path, unpacked: int, packed: int) -> None:
+    """Complain of data that unpacks to far more than it weighs."""
+    if unpacked > _HARMLESS and unpacked > _MOST_SWELLING * packed:
+        raise DataError(
+            f"{path} unpacks to {unpacked / 1e6:,.0f} MB from {packed / 1e6:,.1f} MB, which no "
+            f"honest data does: save it without compression if it is your own"
+        )
+
+
+def rows_at_a_time(row_values: int) -> int:
+    """How many samples of so many values make a batch.
+
+    As many samples as values take no more room than their second moment does,
+    and each batch costs at least one pass over that.
+    """
+    rows = max(BATCH_BYTES // (8 * row_values), row_values)
+    return max(1, min(rows, _LARGEST_BATCH_BYTES // (8 * row_values)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:10])
+    return f"{shown}, … ({len(names)} in all)" if len(names) > 10 else shown or "none"

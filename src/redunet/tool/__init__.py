@@ -1,0 +1,1 @@
+"""What the commands on model files do: teach, withdraw, ask, look inside."""

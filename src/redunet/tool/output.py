@@ -1,0 +1,107 @@
+"""Predictions as CSV, Parquet or JSON lines, batch after batch."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from redunet.errors import DataError, FileAccessError
+
+Write = Callable[[Sequence[str], NDArray[Any], NDArray[Any]], None]
+"""Takes names of samples (n,), their labels (n,), their scores (n, k)."""
+
+ENDINGS = (".csv", ".parquet", ".jsonl")
+
+
+@contextmanager
+def predictions_file(path: Path, classes: NDArray[Any]) -> Iterator[Write]:
+    """A file of predictions, whose ending says how; it is there when all are written."""
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise DataError(f"expected a name that ends in {', '.join(ENDINGS)}, got {path}")
+    temporary = path.absolute().parent / f".{path.name}.writing"
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(21, "a folder is in the way", str(path))
+        try:
+            with open(temporary, "wb") as file, writer(file, classes) as write:
+                yield write
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except FileAccessError:
+        raise
+    except OSError as error:
+        raise FileAccessError(
+            f"cannot write {path}: {error.strerror or error}; check the folder, its permissions "
+            f"and the free space"
+        ) from error
+
+
+@contextmanager
+def csv_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
+    """A table with a column of scores for each class."""
+
+    class Text:
+        def write(self, line: str) -> int:
+            return file.write(line.encode())
+
+    rows = csv.writer(Text(), lineterminator="\n")
+    headings = [["sample", "label", *_score_names(classes)]]
+
+    def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
+        # Not before there is something below them: an error may come first.
+        while headings:
+            rows.writerow(headings.pop())
+        for name, label, row in zip(names, labels.tolist(), scores.tolist(), strict=True):
+            rows.writerow([name, label, *row])
+        file.flush()
+
+    yield write
+
+
+@contextmanager
+def json_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
+    """One object a sample."""
+    keys = [str(label) for label in classes.tolist()]
+
+    def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
+        for name, label, row in zip(names, labels.tolist(), scores.tolist(), strict=True):
+            line = {"sample": name, "label": label, "scores": dict(zip(keys, row, strict=True))}
+            file.write(json.dumps(line).encode() + b"\n")
+        file.flush()
+
+    yield write
+
+
+@contextmanager
+def _parquet(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
+    label_type = pa.int64() if classes.dtype.kind in "iu" else pa.string()
+    scores_of = [(name, pa.float64()) for name in _score_names(classes)]
+    schema = pa.schema([("sample", pa.string()), ("label", label_type), *scores_of])
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+
+        def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
+            columns = [list(names), labels.tolist(), *scores.T]
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
+            ]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+        yield write
+
+
+_WRITERS = dict(zip(ENDINGS, (csv_lines, _parquet, json_lines), strict=True))
+
+
+def _score_names(classes: NDArray[Any]) -> list[str]:
+    return [f"score_{label}" for label in classes.tolist()]

@@ -6,10 +6,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from redunet import storage
-from redunet.angles import principal_angles
+from redunet.anatomy import Subspaces
 from redunet.classifier import ReduNetClassifier
-from redunet.readouts import NearestSubspace
 from redunet.settings import Settings
 
 Found = dict[str, Any]
@@ -39,7 +40,7 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         ``delta_R`` has the objective before each layer. ``closeness`` has the
         angles between each two classes' subspaces, in degrees and in the order
         of the classes, on the input and after the last layer; see
-        `redunet.angles.principal_angles`.
+        `redunet.anatomy.Subspaces`.
     """
     model = ReduNetClassifier.load(path)
     model.device, model.memory = device, memory
@@ -78,9 +79,11 @@ def inspect(path: Path, device: str, memory: str) -> Found:
     }
 
 
-def _angles(Sigma: Any, r: int) -> Found:
-    smallest, mean = principal_angles(NearestSubspace.from_moments(Sigma, r).U.cpu())
-    return {"smallest": smallest.tolist(), "mean": mean.tolist()}
+def _angles(Sigma: Tensor, r: int) -> Found:
+    spaces = Subspaces.of(Sigma, r, r)
+    every = range(len(Sigma))
+    smallest = [[float(spaces.angles(i, j)[0]) if i != j else 0.0 for j in every] for i in every]
+    return {"smallest": smallest, "mean": spaces.closeness().tolist()}
 
 
 def _names(model: ReduNetClassifier) -> list[str] | None:

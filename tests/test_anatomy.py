@@ -18,6 +18,7 @@ from sklearn.datasets import load_digits
 from redunet import ReduNetClassifier
 from redunet.anatomy import Subspaces, before_and_after, picture_shape
 from redunet.features import Flatten, GaussianLift, Standardize
+from redunet.readouts import NearestSubspace
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
 
@@ -52,7 +53,7 @@ def test_subspaces_of_known_moments() -> None:
 
 def test_the_last_subspaces_are_those_of_the_read_out(small: Arrays) -> None:
     model = ReduNetClassifier(n_layers=5, n_components=4).fit(*small)
-    _, readout = model._residuals(small[0])
+    readout = NearestSubspace.from_moments(model.network_.last_moments(), 4)
     before, after = before_and_after(model, n_values=100)
     assert after.spectra.shape == (5, 12)
     for U, basis in zip(readout.U, after.bases, strict=True):

@@ -21,6 +21,7 @@ from redunet.cli import main
 from redunet.errors import ReduNetError
 from redunet.features import Flatten
 from redunet.report.chapters import write_page
+from redunet.report.model_sections import model_sections
 from redunet.report.plots import significant
 from tests.conftest import classes_on_subspaces
 from tests.test_report import KNOWN, Page
@@ -128,6 +129,20 @@ def test_directions_in_colour(tmp_path: Path) -> None:
     assert values.shape == (8, 5, 6, 3)
     assert values.min() >= 0
     assert values.max() == 255
+
+
+def test_behind_a_whitening_there_are_no_pixels(
+    digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ReduNetClassifier.load(digits)
+    plain = {section.title: section for section in model_sections(model)}
+    monkeypatch.setattr("redunet.report.model_sections.is_whitened", lambda model: True)
+    whitened = {section.title: section for section in model_sections(model)}
+    title = "The leading directions of each class"
+    (before, after), (learnt,) = (each[title].blocks[0].views for each in (plain, whitened))  # type: ignore[union-attr]
+    assert learnt.name == "before the whitening"
+    assert [t["z"] for t in learnt.traces] == [t["z"] for t in before.traces]
+    assert [t["z"] for t in after.traces] != [t["z"] for t in before.traces]
 
 
 def test_many_classes_stay_below_five_megabytes(tmp_path: Path) -> None:

@@ -107,6 +107,22 @@ def before_and_after(model: ReduNetClassifier, n_values: int) -> Iterator[Subspa
     yield Subspaces.of(last, n_components, n_values)
 
 
+def as_learnt(model: ReduNetClassifier, n_values: int) -> Subspaces:
+    """The subspaces of a model's classes in the features that were learnt, before any map."""
+    moments = model.moments_
+    n_components = model._settings().components(moments.n_features)
+    n_values = min(moments.n_features, max(n_values, n_components))
+    return Subspaces.of(moments.Sigma(), n_components, n_values)
+
+
+def is_whitened(model: ReduNetClassifier) -> bool:
+    """Whether a map from moments stands between the features and the first layer.
+
+    What lies behind it are no pixels any more, whatever the features are.
+    """
+    return getattr(model, "whitening", None) is not None
+
+
 def picture_shape(model: ReduNetClassifier) -> tuple[tuple[int, ...] | None, bool]:
     """The shape of a picture whose pixels are a model's features, and whether it is a guess.
 

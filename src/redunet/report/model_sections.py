@@ -7,7 +7,7 @@ import math
 import torch
 
 from redunet import metrics
-from redunet.anatomy import Subspaces, before_and_after, picture_shape
+from redunet.anatomy import Subspaces, as_learnt, before_and_after, is_whitened, picture_shape
 from redunet.classifier import ReduNetClassifier
 from redunet.experiment import rates_by_layer
 from redunet.progress import Progress, silent
@@ -230,8 +230,12 @@ def _directions(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -
     shape, guessed = picture_shape(model)
     if shape is None:
         return []
+    stages = {"before the first layer": before, "after the last layer": after}
+    if is_whitened(model):
+        stages = {"before the whitening": as_learnt(model, MOST_DIRECTIONS)}
     d = model.moments_.n_features
-    count = min(MOST_DIRECTIONS, *(basis.shape[1] for basis in [*before.bases, *after.bases]))
+    ranks = [basis.shape[1] for stage in stages.values() for basis in stage.bases]
+    count = min(MOST_DIRECTIONS, *ranks)
     numbers = [str(number) for number in range(1, count + 1)]
     names = _names(model)
     drawn = names[: min(MOST_DRAWN, max(1, MOST_PIXELS // (d * count)))]
@@ -266,8 +270,8 @@ def _directions(model: ReduNetClassifier, after: Subspaces, before: Subspaces) -
     if guessed:
         caption += f" That the {d} features are pixels is a guess: they would fill a square, and "
         caption += "none of them seems ever to be negative."
-    order = zip(reversed(DEPTHS), (before, after), strict=True)
-    return [Plot(caption, [view(depth, stage) for depth, stage in order], choose="directions")]
+    views = [view(depth, stage) for depth, stage in stages.items()]
+    return [Plot(caption, views, choose="directions")]
 
 
 def _confusion(model: ReduNetClassifier, samples: Samples) -> list[Block]:
@@ -320,7 +324,7 @@ def _memberships(model: ReduNetClassifier, samples: Samples) -> list[Block]:
 
     caption = "How far each layer takes the sample for one of each class, before it moves it: the "
     caption += "softmax that stands for the unknown label. The label itself is read off after the "
-    caption += "last layer, from the nearest subspace."
+    caption += "last layer."
     if len(every_name) > MOST_ROWS:
         caption += f" The {MOST_ROWS} classes of highest membership, of {len(every_name)}."
     views = [view(index, row) for index, row in enumerate(samples.rows)]

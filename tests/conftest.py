@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from numpy.typing import NDArray
 
 from tests.tiny_data import Tiny, shrink
+
+# How long an example takes says nothing about whether it is right.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def classes_on_subspaces(

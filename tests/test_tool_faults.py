@@ -380,7 +380,8 @@ def test_paths_that_lead_nowhere(tmp_path: Path, taught: dict[str, Path]) -> Non
     for words in (("inspect",), ("verify",), ("forget", "x")):
         assert "cannot read" in refused(words[0], tmp_path / "none", *words[1:])
     assert "not a redunet model" in refused("learn", data, data)
-    assert "there is no such file" in refused("learn", taught["images"], tmp_path / "none.csv")
+    for name in ("none.csv", "none"):
+        assert "there is no such file" in refused("learn", taught["images"], tmp_path / name)
     (tmp_path / "d.txt").write_text("")
     assert "expected .npz, .npy, .csv" in refused("learn", taught["images"], tmp_path / "d.txt")
     assert "got 'x'" in refused("forget", taught["images"], "x")

@@ -259,6 +259,7 @@ def _notes(found: dict[str, Any], quiet: bool) -> None:
     left_out = found.get("left_out", [])
     if left_out:
         shown = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
-        tell(f"left out {len(left_out):,} images that cannot be used: {shown}")
+        images = "image" if len(left_out) == 1 else "images"
+        tell(f"left out {len(left_out):,} {images} that cannot be used: {shown}")
     for note in found["notes"]:
         tell(note)

@@ -41,14 +41,14 @@ def open_source(path: Path, wanted: Wanted) -> Source:
     """
     if path.is_dir():
         return open_images(path, wanted)
+    if not path.exists():
+        raise FileAccessError(f"cannot read {path}: there is no such file or folder")
     opener = _OPENERS.get(path.suffix.lower())
     if opener is None:
         raise DataError(
             f"expected .npz, .npy, .csv, .parquet or a folder of images, got {path}: "
             f"convert it, or mend its name"
         )
-    if not path.exists():
-        raise FileAccessError(f"cannot read {path}: there is no such file")
     if not path.is_file():
         raise FileAccessError(f"cannot read {path}: it is not a plain file")
     return opener(path, wanted)

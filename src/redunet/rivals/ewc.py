@@ -24,6 +24,7 @@ class OnlineEWC(GradientLearner):
     θ* are the weights after the last task, and F the diagonal of the Fisher
     information there: the mean over the task's samples of the squared gradient
     of the true label's log-likelihood, added to ``decay`` times the former F.
+    (With the sum in place of the mean, the published penalties make plain SGD diverge.)
 
     Parameters
     ----------

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from redunet.construction import AnyLayer, LayerStream, SecondMoments
-from redunet.factors import inverse_root
-from redunet.linalg import add_identity
+from redunet.linalg import add_identity, cholesky
 from redunet.network import ReduNet, moments_after
 from redunet.span import Span
 
@@ -144,10 +143,7 @@ class LinearDiscriminant:
         # The mean eigenvalue of everything is 1/d: below this share of it, W is rounding.
         least = GRID_NOISE if Sigma.dtype == torch.float64 else torch.finfo(Sigma.dtype).eps
         mean = max(float(W.diagonal().sum()), d * least) / d
-        root = inverse_root(add_identity(W, ridge * mean), "raise ridge")
-        whitened = root @ mu.mT
-        prior = torch.tensor([n / m for n in counts], dtype=W.dtype, device=W.device).log()
-        return cls(root.mT @ whitened, prior - 0.5 * whitened.square().sum(dim=0))
+        return cls(*normal_scores(add_identity(W, ridge * mean), mu, counts, "raise ridge"))
 
     def scores(self, Z: Tensor) -> Tensor:
         """Log-likelihood and prior of each class but for a common constant: (n, k) of (n, d)."""
@@ -156,3 +152,28 @@ class LinearDiscriminant:
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""
         return torch.softmax(scores, dim=1)
+
+
+def normal_scores(
+    covariance: Tensor, means: Tensor, counts: Sequence[float], remedy: str
+) -> tuple[Tensor, Tensor]:
+    """The linear discriminant of normal classes with one covariance.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (d, d), float64
+        Positive definite.
+    means : Tensor of shape (k, d), float64
+    counts : sequence of k numbers
+    remedy : str
+        What to do where the covariance is not, for the error.
+
+    Returns
+    -------
+    weights : Tensor of shape (d, k)
+    offsets : Tensor of shape (k,)
+        The score of class j is w_jᵀ z + b_j.
+    """
+    weights = torch.cholesky_solve(means.mT, cholesky(covariance, remedy))
+    prior = means.new_tensor([n / sum(counts) for n in counts]).log()
+    return weights, prior - 0.5 * (weights * means.mT).sum(dim=0)

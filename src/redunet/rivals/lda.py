@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from redunet.features import FeatureMap
-from redunet.linalg import cholesky
+from redunet.readouts import normal_scores
 from redunet.rivals.closed_form import ClosedForm, LinearScores
 from redunet.rivals.statistics import mean_variance, plus_identity, scatters
 from redunet.settings import number
@@ -35,9 +34,8 @@ def linear_discriminant(
     W /= n.sum()
     variance = mean_variance(W)
     shrunk = plus_identity(W.mul_(1 - regularization), regularization * variance)
-    factor = cholesky(shrunk, "raise regularization")
-    coef = torch.cholesky_solve(means.mT, factor).mT
-    return LinearScores(coef, (n / n.sum()).log() - 0.5 * (coef * means).sum(dim=1))
+    weights, offsets = normal_scores(shrunk, means, n.tolist(), "raise regularization")
+    return LinearScores(weights.mT, offsets)
 
 
 class LinearDiscriminant(ClosedForm):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 import torch
 from torch import Tensor
 
 Step = Callable[..., Tensor]
 _WARM_UP = 3
+_RECORDING = Lock()
 
 
 class Stepper:
@@ -62,7 +64,8 @@ class _Recorded:
     def __init__(self, step: Step, inputs: tuple[Tensor, ...]) -> None:
         self._inputs = tuple(x.clone() for x in inputs)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # Other threads of this process may train too; only recording takes turns.
+        with _RECORDING, torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._result = step(*self._inputs)
 
     def __call__(self, *inputs: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from redunet import ReduNetClassifier, SettingsError
 from redunet.features import Flatten, GaussianLift, Standardize
-from redunet.grid import unit_rows
+from redunet.grid import OnGrid, unit_grid
 from tests.test_bad_input import (
     ARRAY,
     ASK,
@@ -326,14 +326,14 @@ def test_an_interruption_in_the_middle_leaves_the_model(
     before = state(model)
     calls: list[int] = []
 
-    def interrupted(rows: torch.Tensor) -> torch.Tensor:
+    def interrupted(rows: torch.Tensor) -> OnGrid:
         calls.append(len(rows))
         if len(calls) == 2:
             raise error
-        return unit_rows(rows)
+        return unit_grid(rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr("redunet.inputs.unit_rows", interrupted)
+        patch.setattr("redunet.inputs.unit_grid", interrupted)
         with pytest.raises(error):
             getattr(model, method)(many, labels)
     assert calls == [8192, 308]

@@ -36,7 +36,7 @@ Data = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 def on_grid(X: NDArray[Any]) -> NDArray[Any]:
     """The vectors whose moments are remembered."""
-    vectors = Embedding(None, "sample", None).learn(X, "cpu")
+    vectors = Embedding(None, "sample", None).vectors(X, "cpu")
     grid: NDArray[Any] = vectors.mul(GRID).round().div(GRID).numpy()
     return grid
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from redunet.errors import DataError
-from redunet.grid import GRID, unit_rows, within_range
+from redunet.grid import GRID, unit_grid, unit_rows, within_range
 
 
 def rows(n: int = 300, d: int = 57, seed: int = 0) -> torch.Tensor:
@@ -79,6 +79,7 @@ def test_threads_change_no_bit(threads: int) -> None:
 )
 def test_any_finite_row_comes_to_unit_length_in_any_company(X: np.ndarray) -> None:
     unit = unit_rows(torch.from_numpy(X))
+    assert torch.equal(unit_grid(torch.from_numpy(X)).values, (unit * GRID).round())
     for row, result in zip(X, unit, strict=True):
         assert torch.equal(unit_rows(torch.from_numpy(row[None].copy()))[0], result)
         largest = max(map(abs, row.tolist()))
@@ -112,6 +113,8 @@ def test_bytes_have_the_bits_of_the_same_values_in_float64(d: int) -> None:
     assert torch.equal(unit_rows(pixels), unit_rows(pixels.double()))
     signed = torch.from_numpy(rng.integers(-128, 128, (300, d), dtype=np.int8))
     assert torch.equal(unit_rows(signed), unit_rows(signed.double()))
+    for whole in (pixels, signed):
+        assert torch.equal(unit_grid(whole).values, (unit_rows(whole) * GRID).round())
 
 
 def test_no_grid_value_exceeds_the_bound() -> None:
@@ -119,6 +122,7 @@ def test_no_grid_value_exceeds_the_bound() -> None:
     X = torch.full((50, 30000), 0.5**24, dtype=torch.float64)
     X[:, 0] = torch.linspace(0.5, 1.0, 50)
     assert int((unit_rows(X) * GRID).round().abs().max()) <= GRID
+    assert int(unit_grid(X).values.abs().max()) <= GRID
 
 
 def test_a_known_range_is_scaled_by_a_power_of_two() -> None:

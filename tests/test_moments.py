@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redunet.errors import DataError
-from redunet.grid import GRID, unit_rows
-from redunet.moments import MAX_COUNT, ClassMoments, Moment
+from redunet.grid import GRID, unit_grid, unit_rows
+from redunet.moment import MAX_COUNT, Moment
+from redunet.moments import ClassMoments
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=4, d=9, per_class=15, rank=2)
@@ -130,6 +131,29 @@ def test_values_beyond_the_grid_are_refused() -> None:
         ClassMoments(2).update(torch.tensor([[1.5, 0.0]]), [0], embed=lambda rows: rows)
     with pytest.raises(DataError, match=r"within \[-1, 1\], got larger ones or NaN"):
         ClassMoments(2).update(torch.tensor([[float("nan"), 0.0]]), [0], embed=lambda rows: rows)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_not_finite_are_refused(value: float) -> None:
+    data = torch.ones(3, 2)
+    data[1, 1] = value
+    with pytest.raises(DataError, match="expected finite values, got NaN or infinity"):
+        ClassMoments(2).update(data, [0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_vectors_and_vectors_on_the_grid_give_the_same_table(dtype: torch.dtype) -> None:
+    data = (torch.rand(700, 40, generator=torch.Generator().manual_seed(3)) * 255).to(dtype)
+    labels = [row % 3 for row in range(700)]
+    table = ClassMoments(40).update(data, labels, unit_rows)
+    assert table == ClassMoments(40).update(data, labels)
+    assert table == ClassMoments(40).update(
+        data.numpy(), labels, lambda x: unit_grid(torch.tensor(x))
+    )
+    halves = [(data[:350], labels[:350]), (data[350:], labels[350:])]
+    assert table == ClassMoments(40).update_from(halves, unit_grid)
+    with pytest.raises(DataError, match="expected 41 features, got 40"):
+        ClassMoments(41).update(data, labels)
 
 
 @pytest.mark.parametrize(

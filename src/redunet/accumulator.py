@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from redunet.errors import DataError
-from redunet.grid import GRID
+from redunet.grid import GRID, OnGrid
 from redunet.linalg import lower_product_, mirror_
 
 Label = TypeVar("Label")
@@ -23,19 +23,31 @@ Label = TypeVar("Label")
 EXACT_ROWS = 2**13
 """Most rows whose product has entries of at most 2⁵³, exact in float64."""
 
+_CARRIED = 64
+"""Rows of a product turned into integers at a time."""
+
 
 def rows_at_once(d: int) -> int:
     """Rows to treat at a time: few enough for the processor's cache, many enough for products."""
-    return min(EXACT_ROWS, max(512, 2**19 // d))
+    return min(EXACT_ROWS, max(1024, 2**20 // d))
 
 
-def on_grid(vectors: Tensor, d: int) -> Tensor:
-    """Grid values of feature vectors, (n, d), as whole numbers in float64."""
-    if vectors.shape[1] != d:
+def some_rows(X: Any, rows: list[int]) -> Any:
+    """Some rows of an array or Tensor, a copy."""
+    # Indexing a Tensor takes one value after another, this one row after another.
+    return X.index_select(0, torch.tensor(rows)) if isinstance(X, Tensor) else X[rows]
+
+
+def on_grid(vectors: Tensor | OnGrid, d: int, device: str) -> Tensor:
+    """Grid values of feature vectors, (n, d), as whole numbers in float64, on a device."""
+    given = vectors.values if isinstance(vectors, OnGrid) else vectors
+    if given.shape[1] != d:
         raise DataError(
-            f"expected {d} features, got {vectors.shape[1]}: use the same features throughout"
+            f"expected {d} features, got {given.shape[1]}: use the same features throughout"
         )
-    grid = vectors.to(torch.float64).mul(GRID).round_()
+    if isinstance(vectors, OnGrid):
+        return given.to(device)
+    grid = given.to(device, torch.float64).mul(GRID).round_()
     if grid.numel():
         low, high = grid.aminmax()
         if not bool((low >= -GRID) & (high <= GRID)):  # NaN is neither
@@ -77,17 +89,16 @@ class Accumulator:
         start: tuple[int, Tensor, Tensor] | None = None,
         product: Tensor | None = None,
     ) -> None:
-        if start is None:
-            self._count = 0
-            self._total = torch.zeros(d, dtype=torch.int64)
-            self._second_moment = torch.zeros(d, d, dtype=torch.int64)
-        else:
+        self._count = 0
+        self._total = torch.zeros(d, dtype=torch.int64)
+        self._second_moment: Tensor | None = None
+        if start is not None:
             count, total, second_moment = start
             self._count, self._total = count, total.clone()
             self._second_moment = second_moment.clone()
         if product is None:
             product = torch.empty(d, d, dtype=torch.float64, device=device)
-        self._product = product.zero_()
+        self._product = product
         self._in_product = 0
         self._waiting: list[Tensor] = []
         self._rows_waiting = 0
@@ -103,8 +114,7 @@ class Accumulator:
     def finish(self) -> tuple[int, Tensor, Tensor]:
         """Count, sum and second moment of everything added and gone on from."""
         self._multiply()
-        self._carry_over()
-        return self._count, self._total, mirror_(self._second_moment)
+        return self._count, self._total, mirror_(self._carry_over())
 
     def _multiply(self) -> None:
         if not self._waiting:
@@ -115,11 +125,20 @@ class Accumulator:
             if self._in_product + len(part) > EXACT_ROWS:
                 self._carry_over()
             self._total += part.sum(dim=0).to("cpu", torch.int64)
-            lower_product_(self._product, part.mT, part.mT, beta=1.0)
+            lower_product_(self._product, part.mT, part.mT, beta=float(self._in_product > 0))
             self._in_product += len(part)
 
-    def _carry_over(self) -> None:
-        """Move the exact product into the integers."""
-        self._second_moment += self._product.to(torch.int64).cpu()
-        self._product.zero_()
+    def _carry_over(self) -> Tensor:
+        """Move the exact product into the integers; only their lower triangle has a meaning."""
+        if self._second_moment is None:
+            self._second_moment = self._product.to("cpu", torch.int64)
+        elif self._in_product:
+            # A few rows at a time: their integers stay in the processor's cache.
+            for sums, more in zip(
+                torch.split(self._second_moment, _CARRIED),
+                torch.split(self._product, _CARRIED),
+                strict=True,
+            ):
+                sums += more.to("cpu", torch.int64)
         self._in_product = 0
+        return self._second_moment

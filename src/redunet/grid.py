@@ -9,6 +9,7 @@ rounded everywhere (PyTorch's on the CPU is not).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -29,6 +30,19 @@ _ONE_STEP = 1000
 """Powers of two up to this exponent scale without leaving the range of a double."""
 
 
+@dataclass(frozen=True, eq=False)
+class OnGrid:
+    """Feature vectors in steps of the grid.
+
+    Parameters
+    ----------
+    values : Tensor of shape (n, d), float64
+        Whole numbers of at most ``GRID`` in size.
+    """
+
+    values: Tensor
+
+
 def unit_rows(X: Tensor) -> Tensor:
     """Put each row on the unit sphere; a zero row stays zero.
 
@@ -45,37 +59,54 @@ def unit_rows(X: Tensor) -> Tensor:
     -------
     Tensor of shape (n, d), float64
     """
+    return _unit(X, steps=1)
+
+
+def unit_grid(X: Tensor) -> OnGrid:
+    """The values of ``unit_rows(X)`` on the grid, to the same bits and in fewer passes.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, d), finite
+
+    Returns
+    -------
+    OnGrid
+    """
+    return OnGrid(_unit(X, steps=GRID))
+
+
+def _unit(X: Tensor, steps: int) -> Tensor:
+    """Rows of length ``steps``, a power of two; of more than one step, rounded to whole ones."""
     out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
     rows = max(1, _CACHED // max(1, X.shape[1])) if X.device.type == "cpu" else max(1, len(X))
     for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
         unit.copy_(part)
-        if part.dtype in _SMALL_WHOLE:
-            _unit_whole_rows_(unit)
-        else:
-            _unit_rows_(unit)
+        norms = _whole_norms(unit) if part.dtype in _SMALL_WHOLE else _norms_(unit)
+        # To divide by less is to multiply, exactly, where what is scaled is a power of two.
+        unit.div_(unit.new_tensor([norm / steps or 1.0 for norm in norms])[:, None])
+        if steps > 1:
+            unit.round_()
     return out
 
 
-def _unit_whole_rows_(X: Tensor) -> None:
-    """The same for small whole numbers, whose squares float64 adds exactly: to the same bits."""
-    bits = _bits(X.shape[1])
-    squares = X.square().sum(dim=1).tolist()
-    exponents = torch.frexp(X.abs().amax(dim=1)).exponent.tolist()
-    norms = [
-        math.ldexp(math.sqrt(int(square) << 3 * bits - 2 * exponent), exponent - bits - bits // 2)
-        or 1.0
-        for square, exponent in zip(squares, exponents, strict=True)
-    ]
-    X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
+def _whole_norms(X: Tensor) -> list[float]:
+    """Lengths of rows of small whole numbers, whose squares float64 adds exactly in any order."""
+    return [math.sqrt(square) for square in torch.linalg.vecdot(X, X).tolist()]
 
 
-def _unit_rows_(X: Tensor) -> None:
-    """Put each row of X, float64, on the unit sphere, in place."""
+def _norms_(X: Tensor) -> list[float]:
+    """Lengths of the rows of X, float64, after each row was scaled by a power of two, in place."""
     # The largest entry of each row is brought to between 2^(bits-1) and 2^bits, with bits such
     # that a sum of d products of two numbers of that size fits a signed 64-bit integer.
     bits = _bits(X.shape[1])
     work = torch.abs(X)
-    shift = bits - torch.frexp(work.amax(dim=1)).exponent.to(torch.int64)
+    largest = work.amax(dim=1)
+    if not bool(largest.isfinite().all()):
+        raise DataError(
+            "expected finite values, got NaN or infinity: remove or impute these values first"
+        )
+    shift = bits - torch.frexp(largest).exponent.to(torch.int64)
     half = shift // 2  # in two steps: the whole shift may leave the range of a double
     if not bool((shift.abs() > _ONE_STEP).any()):
         half = torch.zeros_like(shift)
@@ -89,11 +120,10 @@ def _unit_rows_(X: Tensor) -> None:
     if float(torch.dot(low.view(-1), low.view(-1))):  # anything but whole numbers
         mixed = _exact_sum(low.mul_(2.0**bits).round_().mul_(high))
     squares = _exact_sum(high.square_())
-    norms = [
-        math.ldexp(math.sqrt((square << bits) + 2 * mix), -bits // 2) or 1.0
+    return [
+        math.ldexp(math.sqrt((square << bits) + 2 * mix), -bits // 2)
         for square, mix in zip(squares, mixed, strict=True)
     ]
-    X.div_(torch.tensor(norms, dtype=X.dtype, device=X.device)[:, None])
 
 
 def _bits(d: int) -> int:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from redunet.errors import DataError, DataTypeError, SettingsError
 from redunet.features import FeatureMap, restore
-from redunet.grid import unit_rows, within_range
+from redunet.grid import OnGrid, unit_grid, unit_rows, within_range
 from redunet.settings import one_of
 
 _CHUNK_ROWS = 512
@@ -58,8 +58,14 @@ class Embedding:
         """d, the length of the feature vectors of samples with so many values."""
         return n_columns if self.features is None else self.features.n_features
 
-    def learn(self, rows: NDArray[Any], device: str) -> Tensor:
-        """Feature vectors to learn, within [-1, 1]: on the sphere, or scaled by a constant."""
+    def learn(self, rows: NDArray[Any], device: str) -> Tensor | OnGrid:
+        """Feature vectors to learn: `vectors`, or such on the grid where that is faster."""
+        if self.input_range is None:
+            return unit_grid(self._vectors(rows, device))
+        return self.vectors(rows, device)
+
+    def vectors(self, rows: NDArray[Any], device: str) -> Tensor:
+        """Feature vectors within [-1, 1], (n, d): on the sphere, or scaled by a constant."""
         vectors = self._vectors(rows, device)
         if self.input_range is None:
             return unit_rows(vectors)

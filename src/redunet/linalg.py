@@ -12,6 +12,7 @@ are positive definite by construction, so a failed factorisation is an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -22,8 +23,9 @@ from redunet.errors import NumericalError
 _INVERTED_WHOLE, _FACTORED_WHOLE = 256, 104
 """Matrices up to these sizes are left to LAPACK; larger ones are halved."""
 
-_MOST_STRIPS, _THINNEST_STRIP = 6, 96
-"""More or thinner strips save operations, but a product of thin strips is slow."""
+_MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 8, 96, 16
+"""More or thinner strips save operations, but a product of thin strips is slow, and so is
+one of a width that does not suit the processor's registers."""
 
 _STACK_BYTES = 2**32
 """On a GPU, as many matrices are treated at once as this holds."""
@@ -301,7 +303,8 @@ def move_rows_(out: Tensor, Z: Tensor, A: Tensor, precision: torch.dtype | None 
 def _strips(d: int) -> Iterator[tuple[int, int]]:
     """The edges of the strips that a symmetric or triangular d × d matrix is cut into."""
     n = max(1, min(_MOST_STRIPS, d // _THINNEST_STRIP))
-    return ((d * i // n, d * (i + 1) // n) for i in range(n))
+    size = math.ceil(d / n / _STRIP_STEP) * _STRIP_STEP
+    return ((start, min(start + size, d)) for start in range(0, d, size))
 
 
 def add_identity(A: Tensor, scale: float = 1.0) -> Tensor:

@@ -9,117 +9,17 @@ can be compared with ``==``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from redunet.accumulator import Accumulator, on_grid, rows_at_once, runs
+from redunet.accumulator import Accumulator, on_grid, rows_at_once, runs, some_rows
 from redunet.errors import DataError
-from redunet.grid import GRID, unit_rows
-from redunet.linalg import is_semidefinite
+from redunet.grid import OnGrid, unit_grid
+from redunet.moment import Moment
 
 Label: TypeAlias = int | str
-
-MAX_COUNT = 2**23 - 1
-"""Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
-
-
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """Count, sum and second moment of one class, on the grid.
-
-    Parameters
-    ----------
-    count : int
-    sum : Tensor of shape (d,), int64
-    second_moment : Tensor of shape (d, d), int64
-    """
-
-    count: int
-    sum: Tensor
-    second_moment: Tensor
-
-    def __post_init__(self) -> None:
-        if not 0 < self.count <= MAX_COUNT:
-            raise DataError(
-                f"expected 1 to {MAX_COUNT:,} samples in a class, got {self.count:,}: "
-                f"the grid holds no more, so split the class"
-            )
-        n = self.count
-        diagonal = self.second_moment.diagonal()
-        if (
-            max(map(abs, self.sum.tolist())) > n * GRID
-            or int(diagonal.max()) > n * GRID**2
-            or int(diagonal.min()) < 0
-        ):
-            raise DataError(
-                f"expected grid values of at most {GRID:,} in size, but the moments of a class "
-                f"of {n:,} samples exceed that: put the samples on the unit sphere first"
-            )
-
-    def __add__(self, other: Moment) -> Moment:
-        return Moment(
-            self.count + other.count,
-            self.sum + other.sum,
-            self.second_moment + other.second_moment,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Moment):
-            return NotImplemented
-        return (
-            self.count == other.count
-            and torch.equal(self.sum, other.sum)
-            and torch.equal(self.second_moment, other.second_moment)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def without(self, other: Moment) -> Moment | None:
-        """Withdraw what ``other`` added; None where nothing is left.
-
-        Only necessary conditions can be checked: the count does not fall below
-        zero, and [[n, sᵀ], [s, S]] stays positive semi-definite. They catch
-        every stranger where a class has fewer samples than features; with many
-        samples a stranger's sample may pass.
-        """
-        count = self.count - other.count
-        total = self.sum - other.sum
-        second_moment = self.second_moment - other.second_moment
-        if count == 0 and not total.any() and not second_moment.any():
-            return None
-        if count > 0:
-            d = len(total)
-            block = torch.empty(d + 1, d + 1, dtype=torch.float64)
-            block[0, 0] = float(count * GRID**2)
-            block[0, 1:] = block[1:, 0] = total.to(torch.float64) * GRID
-            block[1:, 1:] = second_moment.to(torch.float64)
-            if is_semidefinite(block, d * 2.0**-50):
-                return Moment(count, total, second_moment)
-        raise DataError(
-            f"expected samples that were learnt before, but withdrawing these {other.count:,} "
-            f"from a class of {self.count:,} leaves moments that no samples have: "
-            f"withdraw only what was learnt, with the label it was learnt under"
-        )
-
-    def Sigma(self) -> Tensor:
-        """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""
-        return self.second_moment.to(torch.float64).mul_(self.count / self._trace())
-
-    def mean(self) -> Tensor:
-        """Mean in the scale of `Sigma`: Tensor of shape (d,), float64."""
-        return self.sum.to(torch.float64).mul_((self.count * self._trace()) ** -0.5)
-
-    def _trace(self) -> int:
-        trace: int = sum(self.second_moment.diagonal().tolist())
-        if trace == 0:
-            raise DataError(
-                "expected at least one sample that is not zero in each class, but a class has "
-                "zero vectors only: learn more samples of it, or forget it"
-            )
-        return trace
 
 
 class ClassMoments:
@@ -184,7 +84,11 @@ class ClassMoments:
         )
 
     def update(
-        self, X: Any, y: Any, embed: Callable[[Any], Tensor] = unit_rows, device: str = "cpu"
+        self,
+        X: Any,
+        y: Any,
+        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+        device: str = "cpu",
     ) -> ClassMoments:
         """The table after learning samples, of new classes or of old ones.
 
@@ -195,9 +99,10 @@ class ClassMoments:
         X : array or Tensor with n rows
             Indexed by lists of row numbers, so a memory-mapped file will do.
         y : sequence of n labels, int or str
-        embed : callable, default=unit_rows
+        embed : callable, default=unit_grid
             From a chunk of X to feature vectors of shape (rows, d) with values
-            in [-1, 1], which must not depend on how the rows are chunked.
+            in [-1, 1], or to such on the grid, which must not depend on how the
+            rows are chunked.
         device : str, default="cpu"
             Where products are computed; the result is the same to the last bit
             on every device, and is kept on the CPU.
@@ -213,14 +118,14 @@ class ClassMoments:
             learning = self._accumulator(label, device, product)
             for start in range(0, len(rows), step):
                 chunk = rows[start : start + step]
-                learning.add(on_grid(embed(X[chunk]).to(device), d))
+                learning.add(on_grid(embed(some_rows(X, chunk)), d, device))
             table[label] = Moment(*learning.finish())
         return ClassMoments(self.n_features, table)
 
     def update_from(
         self,
         batches: Iterable[tuple[Any, Any]],
-        embed: Callable[[Any], Tensor] = unit_rows,
+        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
         device: str = "cpu",
     ) -> ClassMoments:
         """The table after learning batches that come one after another.
@@ -248,7 +153,8 @@ class ClassMoments:
             labels = [label for label in rows_of for _ in rows_of[label]]
             order = [row for rows in rows_of.values() for row in rows]
             for start in range(0, len(order), step):
-                grid = on_grid(embed(X[order[start : start + step]]).to(device), self.n_features)
+                chunk = some_rows(X, order[start : start + step])
+                grid = on_grid(embed(chunk), self.n_features, device)
                 for label, part in runs(labels[start : start + step], grid):
                     if label not in learning:
                         learning[label] = self._accumulator(label, device)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from redunet.construction import AnyLayer, LayerStream, Schedule, SecondMoments
 from redunet.errors import DataError, SettingsError
-from redunet.grid import unit_rows
+from redunet.grid import OnGrid, unit_grid
 from redunet.moments import ClassMoments, Label
 from redunet.rate import Coding, Rate, Sigma_of
 from redunet.span import Span
@@ -224,7 +224,7 @@ def extend_network(
     X: Any,
     y: Any,
     *,
-    embed: Callable[[Any], Tensor] = unit_rows,
+    embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
     keep: bool = True,
 ) -> ReduNet:
     """The paper's Algorithm 1: a network and a new task's data give the network of all classes.
@@ -241,7 +241,7 @@ def extend_network(
         Samples of the new classes only.
     y : sequence of n labels
         None of them known to the network.
-    embed : callable, default=unit_rows
+    embed : callable, default=unit_grid
         As for `ClassMoments.update`.
     keep : bool, default=True
 

@@ -105,7 +105,7 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         embedding, device = self._unchanged_embedding(), self._device()
         rows = self._rows(X, embedding)
         return (
-            embedding.learn(rows[start : start + _ROWS], device)
+            embedding.vectors(rows[start : start + _ROWS], device)
             for start in range(0, len(rows), _ROWS)
         )
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from redunet.compact import CompactLayer, Stack, stacked
+from redunet.eigenvectors import top_eigenvectors
 from redunet.factors import gram_eigenvectors, low_rank_factor
 from redunet.layer import Layer, Workspace, move_moments_
 from redunet.lifted import LiftedLayer
-from redunet.linalg import top_eigenvectors
 from redunet.moments import ClassMoments
 from redunet.rate import Coding, Rate, operators_
 from redunet.span import Span

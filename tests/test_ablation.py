@@ -334,7 +334,7 @@ def test_the_reports_and_the_figure(finished: tuple[Path, dict[str, Any]], tmp_p
     for words in (
         "# Recipe images-fast on digits, 3 tasks",
         "Nothing here was chosen on test data",
-        "of LDA set for this run, of ridge the defaults",
+        "of LDA set for this run; of ridge the defaults",
         "0 test labels that differ",
         "![Line chart of accuracy against the number of tasks seen: ReduNet, images-fast from",
         COMMAND,

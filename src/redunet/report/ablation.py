@@ -115,7 +115,7 @@ def recipe_notes(record: Record) -> list[str]:
         for method in record["methods"]
         if method["method"] not in ("subspace", "ncm")
     ]
-    said.append(f"{record['chosen_on']} Settings: {', '.join(how)}.")
+    said.append(f"{record['chosen_on']} Settings: {'; '.join(how)}.")
     if paper_rows(record):
         said.append(f"Theirs: as printed in {record['paper']['source']}, not run again here.")
     return said

@@ -16,11 +16,11 @@ from torch import Tensor
 from redunet import ReduNetClassifier
 from redunet.compact import CompactLayer, stacked
 from redunet.construction import LayerStream, Pass, Schedule, SecondMoments
+from redunet.eigenvectors import top_eigenvectors
 from redunet.errors import SettingsError
 from redunet.factors import gram_eigenvectors, low_rank_factor
 from redunet.grid import unit_rows
 from redunet.lifted import LiftedLayer
-from redunet.linalg import top_eigenvectors
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network, extend_network
 from redunet.rate import Coding

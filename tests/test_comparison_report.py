@@ -191,7 +191,7 @@ def test_the_lines_of_the_figure() -> None:
     for group in (solid, dashed):
         for part in zip(*group, strict=True):
             assert len(set(part)) == len(part)
-    assert set(METHODS) == set(NAMES) - {"joint"}
+    assert set(METHODS) == {*NAMES, "subspace"} - {"joint"}
 
 
 @every_record

@@ -200,7 +200,7 @@ def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
     other.write_text('{"half": ')
     assert f"expected a record in {other}, but it is not JSON" in said(str(other))
     other.write_text('{"what": "else"}')
-    assert "to be a record of reproduce, run, compare or demo" in said(str(other))
+    assert "to be a record of reproduce, run, compare, ablate or demo" in said(str(other))
     other.write_text('{"what": "a", "variants": [{"name": 3}]}')
     assert f"expected {other} to be a whole record, but it is not: KeyError" in said(str(other))
     assert f"cannot read {tmp_path / 'none'}: No such file" in said(str(tmp_path / "none"))

@@ -95,7 +95,7 @@ class Accumulator:
         if start is not None:
             count, total, second_moment = start
             self._count, self._total = count, total.clone()
-            self._second_moment = second_moment.clone()
+            self._second_moment = second_moment.to(device, copy=True)
         if product is None:
             product = torch.empty(d, d, dtype=torch.float64, device=device)
         self._product = product
@@ -114,7 +114,7 @@ class Accumulator:
     def finish(self) -> tuple[int, Tensor, Tensor]:
         """Count, sum and second moment of everything added and gone on from."""
         self._multiply()
-        return self._count, self._total, mirror_(self._carry_over())
+        return self._count, self._total, mirror_(self._carry_over()).cpu()
 
     def _multiply(self) -> None:
         if not self._waiting:
@@ -131,7 +131,7 @@ class Accumulator:
     def _carry_over(self) -> Tensor:
         """Move the exact product into the integers; only their lower triangle has a meaning."""
         if self._second_moment is None:
-            self._second_moment = self._product.to("cpu", torch.int64)
+            self._second_moment = self._product.to(torch.int64)
         elif self._in_product:
             # A few rows at a time: their integers stay in the processor's cache.
             for sums, more in zip(
@@ -139,6 +139,6 @@ class Accumulator:
                 torch.split(self._product, _CARRIED),
                 strict=True,
             ):
-                sums += more.to("cpu", torch.int64)
+                sums += more.to(torch.int64)
         self._in_product = 0
         return self._second_moment

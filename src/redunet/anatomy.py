@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from redunet.classifier import ReduNetClassifier
+from redunet.eigenvectors import top_eigenvectors
 from redunet.features import Flatten, Standardize
-from redunet.linalg import top_eigenvectors
 from redunet.readouts import GRID_NOISE
 
 LEAST_SIDE = 5

@@ -46,6 +46,8 @@ class Built:
         """The network; its layers are kept where they fit the memory, in bytes."""
         key = (settings.whitening, settings.eps, settings.schedule, settings.dtype, device, memory)
         if self._network is None or self._network[0] != key:
+            # First let go of the old one: two may not fit, nor may its read-out outlive it.
+            self._network = self._readout = None
             self._network = (key, self._build(settings, device, memory))
         return self._network[1]
 

@@ -276,6 +276,62 @@ def compare(
 
 
 @main.command()
+def ablate(
+    recipe: Annotated[str, typer.Option(help="The recipe, by name.")] = "images-fast",
+    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting of the recipe, or METHOD.KEY of a rival; may be given several times.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder; by default runs/ablate-RECIPE-DATA.")
+    ] = None,
+    joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Take a recipe apart: what it reaches, and what each of its ingredients adds.
+
+    One model learns task after task. From its moments come the recipe's network, the closed-form
+    rivals ncm, lda, ridge and qda on the same features, and the network with each ingredient alone
+    and together: features, whitening, layers, linear discriminant.
+
+    Example: redunet ablate --data digits --recipe features --set lda.regularization=0.1
+    """
+    from redunet import ablation
+    from redunet.commands import findings
+
+    changes: dict[str, dict[str, Any]] = {}
+    for name, value in parsed(settings).items():
+        method, _, key = name.rpartition(".")
+        changes.setdefault(method or "redunet", {})[key] = value
+    words = [f"--set {word}" for word in settings or []]
+    command = f"redunet ablate --data {data} --recipe {recipe} --seeds {seeds}"
+    out = out or Path("runs") / f"ablate-{recipe}-{data}"
+    with progress_bar() as tell:
+        record = ablation.ablate(
+            data,
+            recipe,
+            out,
+            " ".join([command, *words]),
+            seeds=whole_numbers("seeds", seeds, least=0),
+            changes=changes,
+            device=device,
+            memory=memory,
+            joint=joint,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*findings(record, out), sep="\n")
+
+
+@main.command()
 def report(
     sources: Annotated[
         list[Path],

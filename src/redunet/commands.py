@@ -13,6 +13,7 @@ from redunet.datasets import load
 from redunet.experiment import environment, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
+from redunet.report.ablation import ingredients_grid, recipe_grid, recipe_notes
 from redunet.report.methods import (
     accuracy_grid,
     accuracy_notes,
@@ -20,6 +21,7 @@ from redunet.report.methods import (
     cost_notes,
     honesty_notes,
 )
+from redunet.report.sections import joint_words
 from redunet.report.tables import accuracy_table, terminal_table
 from redunet.reproduce import Reproduction
 from redunet.rivals import CLOSED_FORM
@@ -124,7 +126,7 @@ def verdict(record: dict[str, Any], out: Path) -> Lines:
     joint = record["variants"][0]["runs"][0].get("joint")
     return [
         accuracy_table(record),
-        *_joint_lines(joint),
+        *([joint_words(joint)] if joint else []),
         _metrics_line(record["variants"][0]["runs"][0]["summary"]),
         f"Left behind: {out / 'report.html'}, report.md, record.json and figures",
     ]
@@ -144,24 +146,24 @@ def standings(record: dict[str, Any], out: Path) -> Lines:
     ]
 
 
+def findings(record: dict[str, Any], out: Path) -> Lines:
+    """What a recipe reached, and what its ingredients add."""
+    return [
+        record["what"],
+        terminal_table(recipe_grid(record, ())),
+        terminal_table(ingredients_grid(record)),
+        *recipe_notes(record),
+        *(joint_words(run["joint"]) for run in record["runs"] if run.get("joint")),
+        f"Left behind: {out / 'report.html'}, report.md, record.json and accuracy.png",
+    ]
+
+
 def _metrics_line(summary: dict[str, float]) -> str:
     return (
         f"Over the stream: average {summary['average']:.4f}, decay {summary['decay']:.4f}, "
         f"forgetting {summary['forgetting']:.4f}, "
         f"backward transfer {summary['backward_transfer']:.4f}."
     )
-
-
-def _joint_lines(joint: dict[str, Any] | None) -> Lines:
-    if joint is None:
-        return []
-    same = joint["equivalence"]
-    words = {True: "identical", False: "different"}
-    return [
-        f"Against joint training ({joint['accuracy']:.4f}): moments {words[same['moments']]}, "
-        f"networks {words[same['network']]}, model files {words[same['file']]}, "
-        f"{same['labels_that_differ']} test labels that differ."
-    ]
 
 
 def _cell(name: str, value: Any) -> str:

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from redunet.compact import CompactLayer, Stack, stacked
+from redunet.eigenvectors import top_eigenvectors
 from redunet.factors import gram_eigenvectors, low_rank_factor
 from redunet.layer import Layer, Workspace, move_moments_
 from redunet.lifted import LiftedLayer
-from redunet.linalg import top_eigenvectors
 from redunet.moments import ClassMoments
 from redunet.rate import Coding, Rate, operators_
 from redunet.span import Span
@@ -90,7 +90,7 @@ class SecondMoments:
         """Those of class moments, within a span where there is one."""
         size = moments.n_features if span is None else span.size
         factors, dense = {}, []
-        for j, Sigma_j in enumerate(moments.each_Sigma()):
+        for j, Sigma_j in enumerate(moments.each_Sigma(device)):
             inside = Sigma_j if span is None else span.second_moment(Sigma_j)
             F = low_rank_factor(inside, int(FACTORED_UP_TO * size))
             if F is None:
@@ -99,7 +99,7 @@ class SecondMoments:
                 factors[j] = F.to(device, dtype)
         Sigma = torch.empty(len(dense), size, size, dtype=dtype, device=device)
         place = dict(zip(dense, Sigma, strict=True))
-        for j, Sigma_j in enumerate(moments.each_Sigma()):
+        for j, Sigma_j in enumerate(moments.each_Sigma(device)):
             if j in place:
                 place[j].copy_(Sigma_j if span is None else span.second_moment(Sigma_j))
         return cls(tuple(dense), Sigma, stacked(factors))

@@ -51,6 +51,9 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Settings of closed-form methods chosen on training data, by `redunet tune --method`."""
 
+CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+"""The same on the features of a recipe, by recipe and data set; others have their defaults."""
+
 STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
 FEATURES = tuple(
     field.name
@@ -92,20 +95,20 @@ class Entrant:
         """
         plan = PLANS.get(data, Plan(data=data))
         of_network = [f.name for f in fields(Plan) if f.name not in (*STREAM, "seed")]
-        plan = plan.changed(_known("redunet", changes.get("redunet", {}), of_network))
+        plan = plan.changed(known_settings("redunet", changes.get("redunet", {}), of_network))
         if method == "redunet":
             return cls(method, plan, {key: getattr(plan, key) for key in of_network})
         own = changes.get(method, {})
         if method in GRADIENT:
             settings = published_settings(method, data)
-            own = _known(method, own, [*settings, *_parameters(GRADIENT[method])])
+            own = known_settings(method, own, [*settings, *_parameters(GRADIENT[method])])
         else:
             settings = {
                 key: value
                 for key, value in CLOSED_FORM[method]().get_params().items()
                 if key not in _GIVEN
             }
-            own = _known(method, own, list(settings))
+            own = known_settings(method, own, list(settings))
             settings |= CHOSEN.get(data, {}).get(method, {})
             settings |= {key: getattr(plan, key) for key in FEATURES}
         return cls(method, plan, {**settings, **own})
@@ -118,7 +121,7 @@ class Entrant:
     @property
     def random(self) -> bool:
         """Whether a seed makes a difference: to weights and batches, or to the feature map."""
-        return self.method in GRADIENT or self.plan.features.startswith(("lift", "patches"))
+        return self.method in GRADIENT or self.plan.random_features
 
     def seeds(self, wanted: Sequence[int]) -> Sequence[int]:
         """The seeds to run with: those wanted, or 0 where none makes a difference."""
@@ -167,7 +170,34 @@ def check_methods(methods: Sequence[str]) -> None:
             raise SettingsError(f"expected methods among {', '.join(NAMES)}, got {method!r}")
 
 
-def _known(method: str, values: Mapping[str, Any], known: Sequence[str]) -> Mapping[str, Any]:
+def settings_for_recipe(
+    method: str, recipe: str, data: str, changes: Mapping[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Settings of a closed-form method on the features of a recipe, and how they came about.
+
+    Parameters
+    ----------
+    method : str
+        A key of `redunet.rivals.CLOSED_FORM`.
+    recipe, data : str
+    changes : mapping from a setting to its value
+        Those set by hand.
+    """
+    usual = CLOSED_FORM[method]().own_settings()
+    chosen = CHOSEN_FOR_RECIPES.get((recipe, data), {}).get(method)
+    own = known_settings(method, changes, list(usual))
+    settings = CLOSED_FORM[method](**{**usual, **(chosen or {}), **own}).own_settings()
+    if not usual:
+        return settings, "nothing to choose"
+    if own:
+        return settings, "set for this run"
+    return settings, "the defaults" if chosen is None else "chosen on training data"
+
+
+def known_settings(
+    method: str, values: Mapping[str, Any], known: Sequence[str]
+) -> Mapping[str, Any]:
+    """The values themselves; an error where one is of a setting that the method has not."""
     for key in values:
         if key not in known:
             names = ", ".join(dict.fromkeys(known)) or "none"

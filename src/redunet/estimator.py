@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable
@@ -144,6 +145,36 @@ class MomentEstimator(BaseEstimator):
                     f"merge models with the same settings and features"
                 )
         return self._keep(moments + theirs)
+
+    def remember(self, moments: ClassMoments) -> Self:
+        """Forget everything, then take moments as if their samples had been learnt here.
+
+        Moments are shared, not copied: any number of estimators over the same ones
+        hold them once.
+
+        Parameters
+        ----------
+        moments : ClassMoments
+            Learnt through this estimator's features; or through others, and then
+            with ``features=None`` new samples are to be given as their vectors.
+
+        Returns
+        -------
+        self
+        """
+        embedding = self._embedding()
+        features = embedding.features
+        n_columns = moments.n_features if features is None else math.prod(features.input_shape)
+        if embedding.n_features(n_columns) != moments.n_features:
+            raise DataError(
+                f"expected moments of {embedding.n_features(n_columns)} features, got "
+                f"{moments.n_features}: pass moments learnt through the same features"
+            )
+        self._check_parameters(moments.n_features)
+        self._keep(moments)
+        self.n_features_in_, self._learnt_through = n_columns, embedding
+        self.__dict__.pop("feature_names_in_", None)
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""

@@ -99,7 +99,7 @@ def run(
         told("", 0.0)
         if hasattr(learner, "progress"):
             learner.progress = told
-        row = _run_task(learner, tasks[:number], evaluate, last=number == len(tasks))
+        row = run_task(learner, tasks[:number], evaluate, last=number == len(tasks))
         record["tasks"].append(row)
         if hasattr(learner, "save"):
             checkpoint = out / f"after-task-{number}.safetensors"
@@ -122,13 +122,24 @@ def _within_task(progress: Progress, number: int, count: int) -> Progress:
     return tell
 
 
-def _run_task(
+def run_task(
     learner: Learner,
     seen: Sequence[Task],
     evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]],
     last: bool,
 ) -> dict[str, Any]:
-    """Learn the newest of the tasks seen, then evaluate on all of them."""
+    """Learn the newest of the tasks seen, then evaluate on all of them; a row of a record.
+
+    Parameters
+    ----------
+    learner : Learner
+        Having learnt all of the tasks but the newest.
+    seen : sequence of Task
+    evaluate : callable
+        As for `run`.
+    last : bool
+        Whether to count what is taken for what.
+    """
     task = seen[-1]
     start = time.perf_counter()
     learner.partial_fit(task.x_train, task.y_train)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from redunet.linalg import cholesky, top_eigenvectors
+from redunet.eigenvectors import top_eigenvectors
+from redunet.linalg import cholesky
 
 
 def low_rank_factor(A: Tensor, most: int) -> Tensor | None:

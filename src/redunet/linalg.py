@@ -325,22 +325,3 @@ def is_semidefinite(A: Tensor, tolerance: float) -> bool:
     norm = float(torch.linalg.vector_norm(A))  # at most √rank times the largest eigenvalue
     _, info = torch.linalg.cholesky_ex(add_identity(A.clone(), tolerance * norm or 1.0))
     return not bool(info)
-
-
-def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The n largest eigenvalues of a symmetric matrix, descending, and their vectors.
-
-    Always computed in float64: in float32 the solver can fail on large moments.
-
-    Parameters
-    ----------
-    A : Tensor of shape (d, d)
-    n : int
-
-    Returns
-    -------
-    values : Tensor of shape (n,), float64
-    vectors : Tensor of shape (d, n), float64
-    """
-    values, vectors = torch.linalg.eigh(A.to(torch.float64))
-    return values.flip(0)[:n], vectors.flip(1)[:, :n]

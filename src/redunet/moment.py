@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -92,6 +92,10 @@ class Moment:
             f"from a class of {self.count:,} leaves moments that no samples have: "
             f"withdraw only what was learnt, with the label it was learnt under"
         )
+
+    def to(self, device: str) -> Moment:
+        """The same integers on a device."""
+        return replace(self, sum=self.sum.to(device), second_moment=self.second_moment.to(device))
 
     def Sigma(self) -> Tensor:
         """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""

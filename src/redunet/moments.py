@@ -213,6 +213,11 @@ class ClassMoments:
             self.n_features, {label: self._table[label] for label in self._known(labels)}
         )
 
+    def to(self, device: str) -> ClassMoments:
+        """The same integers on a device, for who needs them there several times."""
+        table = {label: moment.to(device) for label, moment in self._table.items()}
+        return ClassMoments(self.n_features, table)
+
     def Sigma(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
         """Second moments of all classes, each scaled to trace n_j.
 
@@ -222,15 +227,15 @@ class ClassMoments:
         """
         d = self.n_features
         out = torch.empty(len(self), d, d, dtype=dtype, device=device)
-        for out_j, Sigma_j in zip(out, self.each_Sigma(), strict=True):
+        for out_j, Sigma_j in zip(out, self.each_Sigma(device), strict=True):
             out_j.copy_(Sigma_j)
         return out
 
-    def each_Sigma(self) -> Iterator[Tensor]:
+    def each_Sigma(self, device: str = "cpu") -> Iterator[Tensor]:
         """The same one class at a time: Tensors of shape (d, d), float64."""
         for label, moment in self._table.items():
             try:
-                yield moment.Sigma()
+                yield moment.to(device).Sigma()
             except DataError as error:
                 raise DataError(f"class {label!r}: {error}") from None
 

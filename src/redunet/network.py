@@ -206,7 +206,7 @@ def build_network(
         raise DataError("expected at least one class, got none: learn some samples first")
     span = None
     if Sigma is None:
-        span = Span.of(moments)
+        span = Span.of(moments, device)
         first = SecondMoments.of(moments, span, dtype, device)
         means = moments.means(dtype, device)
     else:

@@ -187,6 +187,11 @@ class Plan:
             )
         return self
 
+    @property
+    def random_features(self) -> bool:
+        """Whether the seed makes a difference to the feature map."""
+        return self.features.startswith(("lift", "patches"))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a record."""
         return asdict(self)
@@ -252,7 +257,7 @@ class Plan:
             source="kmeans" if self.features == "patches-kmeans" else "random",
         )
 
-    def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
+    def learner(self, features: FeatureMap | None, device: str, memory: str) -> ReduNetClassifier:
         """A model that has learnt nothing yet."""
         how = self.settings().to_dict()
         return ReduNetClassifier(**how, features=features, device=device, memory=memory)

@@ -40,19 +40,19 @@ class Span:
     basis: Tensor | None
 
     @classmethod
-    def of(cls, moments: ClassMoments) -> Span | None:
+    def of(cls, moments: ClassMoments, device: str = "cpu") -> Span | None:
         """The span of the samples of all classes; None where it leaves out too few directions."""
         d = moments.n_features
         tables = [moments[label].second_moment for label in moments]
-        has = torch.zeros(d, dtype=torch.bool)
+        has = torch.zeros(d, dtype=torch.bool, device=device)
         for second_moment in tables:
-            has |= second_moment.diagonal() != 0
+            has |= second_moment.diagonal().to(device) != 0
         features = has.nonzero()[:, 0]
         basis = None
         if sum(moments.counts) < WORTHWHILE * len(features):
-            total = torch.zeros(len(features), len(features), dtype=torch.float64)
+            total = has.new_zeros(len(features), len(features), dtype=torch.float64)
             for second_moment in tables:
-                total += second_moment[features][:, features]
+                total += second_moment.to(device)[features][:, features]
             factor = low_rank_factor(total, int(WORTHWHILE * len(features)))
             basis = None if factor is None else torch.linalg.qr(factor)[0]
         size = len(features) if basis is None else basis.shape[1]

@@ -71,7 +71,7 @@ class Whitening:
         Sigma = torch.empty(len(moments), d, d, dtype=dtype, device=device)
         means = torch.empty(len(moments), d, dtype=dtype, device=device)
         for j, (label, n) in enumerate(zip(moments, moments.counts, strict=True)):
-            T = self.A @ moments.select([label]).Sigma(device=device)[0] @ self.A.mT
+            T = self.A @ moments[label].to(device).Sigma() @ self.A.mT
             scale = n / T.diagonal().sum()
             Sigma[j] = (T + T.mT).mul_(scale / 2)
             means[j] = scale.sqrt() * (self.A @ moments[label].mean().to(device))
@@ -94,7 +94,9 @@ def within_covariance(moments: ClassMoments, device: str = "cpu") -> Tensor:
     for label in moments:
         moment = moments[label]
         total = moment.sum.to(device, torch.float64)
-        W += moment.second_moment.to(device, torch.float64).addr_(
-            total, total, alpha=-1 / moment.count
+        W += (
+            moment.second_moment.to(device)
+            .to(torch.float64)
+            .addr_(total, total, alpha=-1 / moment.count)
         )
     return W.div_(sum(moments.counts))

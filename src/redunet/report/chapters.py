@@ -11,6 +11,7 @@ from redunet import storage
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
 from redunet.progress import Progress, silent
+from redunet.report.ablation import ablation_sections
 from redunet.report.blocks import Block, Chapter, Grid, Picture, Plot, Section, Words
 from redunet.report.comparison import comparison_sections
 from redunet.report.model_sections import model_sections
@@ -38,7 +39,7 @@ def write_page(
     Parameters
     ----------
     paths : sequence of Path
-        Model files, and records of `reproduce`, `run`, `compare` or `demo`.
+        Model files, and records of `reproduce`, `run`, `compare`, `ablate` or `demo`.
     out : Path
         The page; written whole or not at all.
     samples : str, default=None
@@ -105,8 +106,9 @@ def read_source(path: Path) -> ReduNetClassifier | dict[str, Any]:
 
 
 def record_chapter(record: Record, path: Path) -> Chapter:
-    """A chapter of a record of any kind: of a comparison, a reproduction, the demonstration."""
+    """A chapter of a record of any kind: a recipe, comparison, reproduction, the demonstration."""
     kinds: dict[str, Callable[[Record], list[Section]]] = {
+        "ablation": ablation_sections,
         "methods": comparison_sections,
         "variants": sections,
         "calibration_error": demo_sections,
@@ -114,8 +116,8 @@ def record_chapter(record: Record, path: Path) -> Chapter:
     kind = next((kinds[key] for key in kinds if key in record), None)
     if kind is None:
         raise DataError(
-            f"expected {path} to be a record of reproduce, run, compare or demo, got one of "
-            f"something else: give the record.json that the command left in its --out folder"
+            f"expected {path} to be a record of reproduce, run, compare, ablate or demo, got one "
+            f"of something else: give the record.json that the command left in its --out folder"
         )
     try:
         chapter = Chapter(str(record["what"]), kind(record))

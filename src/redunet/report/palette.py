@@ -14,6 +14,7 @@ METHODS = {
     "icarl": ("#D55E00", "s"),
     "er": ("#E69F00", "D"),
     "derpp": ("#CC79A7", "^"),
+    "subspace": ("#8a8f98", "s"),
     "ncm": ("#56B4E9", "<"),
     "lda": ("#009E73", ">"),
     "ridge": ("#8a6d3b", "h"),

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from redunet.report.ablation import recipe_markdown
 from redunet.report.methods import comparison_markdown
 from redunet.report.tables import accuracy_markdown, markdown_table
 
@@ -30,7 +31,9 @@ def filled(text: str, root: Path) -> str:
 
 
 def table_of(record: Mapping[str, Any]) -> str:
-    """The table of a record of any kind: of a comparison, a reproduction, the demonstration."""
+    """The table of a record of any kind: a recipe, comparison, reproduction, the demonstration."""
+    if "ablation" in record:
+        return recipe_markdown(record)
     if "methods" in record:
         return comparison_markdown(record)
     return accuracy_markdown(record) if "variants" in record else demo_markdown(record)

@@ -76,7 +76,7 @@ def reproduction_curves(record: Record) -> list[Curve]:
             curves.append(_curve(name, spread, color, marker, width=2.6))
     for index, (name, values) in enumerate(paper_rows(record).items()):
         if name == "ReduNet":
-            curves.append(Curve("ReduNet, paper (theirs)", values, "var(--ink)", "D", width=1.3))
+            curves.append(_paper_curve(values))
             continue
         color, marker = RIVALS[(index - 1) % len(RIVALS)]
         dash = "--" if name in KEEP_EXEMPLARS else "-"
@@ -98,6 +98,16 @@ def comparison_curves(record: Record) -> list[Curve]:
         width = 3.0 if method["method"] == "redunet" else 1.5
         curves.append(_curve(method["name"], spread, color, marker, dash, width))
     return curves
+
+
+def recipe_curves(record: Record) -> list[Curve]:
+    """A recipe, its rivals on the same features, and what the paper reports."""
+    theirs = [_paper_curve(values) for values in paper_rows(record).values()]
+    return [*comparison_curves(record), *theirs]
+
+
+def _paper_curve(values: Sequence[float]) -> Curve:
+    return Curve("ReduNet, paper (theirs)", values, "var(--ink)", "D", width=1.3)
 
 
 def _curve(

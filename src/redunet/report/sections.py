@@ -100,6 +100,17 @@ def in_words(what: str, lines: Mapping[str, Sequence[float]]) -> str:
     return f"{what}: {'; '.join(ends)}."
 
 
+def joint_words(joint: Record) -> str:
+    """How a model that learnt task after task compares with one that had everything at once."""
+    same = joint["equivalence"]
+    words = {True: "identical", False: "different"}
+    return (
+        f"Against joint training ({joint['accuracy']:.4f}): moments {words[same['moments']]}, "
+        f"networks {words[same['network']]}, model files {words[same['file']]}, "
+        f"{same['labels_that_differ']} test labels that differ."
+    )
+
+
 def _equivalence(record: Record) -> list[Block]:
     rows, differing = [], []
     count = 0

@@ -1,0 +1,248 @@
+"""A recipe's network, its ingredients one by one, and closed-form rivals, on the same moments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from redunet.classifier import ReduNetClassifier
+from redunet.experiment import joint_check, peak_memory, run_task
+from redunet.features import FeatureMap
+from redunet.moments import ClassMoments
+from redunet.plan import Plan
+from redunet.progress import Progress, silent
+from redunet.rivals import CLOSED_FORM
+from redunet.settings import resolve_device
+from redunet.streams import LabelledImages, Task, pooled
+
+BARE = {"whitening": None, "n_layers": 0, "readout": "subspace"}
+"""Nearest subspace, and nothing before it."""
+WHITENING = 0.01
+LAYERS = {"n_layers": 1, "step": 0.3, "step_kind": "relative"}
+"""What an ingredient is tried at where the recipe itself has none of it."""
+PAPER_STEP = {"step": 0.5, "step_decay": 0.933, "step_kind": "absolute"}
+
+_ROWS = 512
+"""Images at a time, for the feature map."""
+
+
+def variants(plan: Plan) -> list[Plan]:
+    """The recipe with each ingredient alone, and with all combinations of them.
+
+    Whitening, layers and the linear discriminant are each put in or left out,
+    on the recipe's features; beside these, pixels in place of its features,
+    alone and with all else as in the recipe, and the paper's step in place of
+    its own. What differs in its read-out alone stands together.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the recipe's settings.
+
+    Returns
+    -------
+    list of Plan
+        Each once; the recipe itself is among them.
+    """
+    found = []
+    if plan.features != "pixels":
+        pixels = plan.changed({"features": "pixels"})
+        found += [pixels.changed(BARE), pixels]
+    whitening = WHITENING if plan.whitening is None else plan.whitening
+    layers: Mapping[str, Any] = {} if plan.n_layers else LAYERS
+    found += [
+        plan.changed({"whitening": rho, "readout": readout, **depth})
+        for rho in (None, whitening)
+        for depth in ({"n_layers": 0}, layers)
+        for readout in ("subspace", "discriminant")
+    ]
+    if plan.n_layers:
+        found.append(plan.changed(PAPER_STEP))
+    return list(dict.fromkeys(found))
+
+
+class Contest:
+    """Labels by all methods, from one model's moments and vectors made once.
+
+    Called with a model and test images it gives the labels of each method.
+    Methods take turns, so the memory that one of them needs is free for the next.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the recipe's settings.
+    rivals : mapping from a closed-form method to its settings
+    features : FeatureMap
+        That the model learns through.
+    device, memory
+        As for `ReduNetClassifier`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        rivals: Mapping[str, Mapping[str, Any]],
+        features: FeatureMap,
+        device: str,
+        memory: str,
+    ) -> None:
+        self.seconds: dict[str, float] = {}
+        self._plan, self._rivals, self._features = plan, rivals, features
+        self._device, self._memory = device, memory
+        self.moments = ClassMoments(features.n_features)
+        self._vectors = np.empty((0, features.n_features))
+
+    def __call__(self, model: ReduNetClassifier, images: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Labels of test images by each method, and in ``seconds`` what each took.
+
+        Parameters
+        ----------
+        model : ReduNetClassifier
+        images : ndarray
+            Those of the last call, and more after them.
+
+        Returns
+        -------
+        dict from a method to its labels
+            "redunet" is the recipe; "subspace" has neither layers nor whitening.
+        """
+        start = time.perf_counter()
+        self._extend(images)
+        self.seconds = {"features": round(time.perf_counter() - start, 3)}
+        labels = {}
+        self.moments = model.moments_.to(resolve_device(self._device))  # once for all of them
+        for method, contestant in self._contestants():
+            start = time.perf_counter()
+            labels[method] = contestant.remember(self.moments).predict(self._vectors)
+            self.seconds[method] = round(time.perf_counter() - start, 3)
+        return labels
+
+    def ablation(self, plans: Sequence[Plan]) -> Iterator[tuple[Plan, NDArray[Any]]]:
+        """Labels of the test images seen, by networks with other settings on these features."""
+        reader = self._plan.learner(None, self._device, self._memory).remember(self.moments)
+        return _read(reader, plans, self._vectors)
+
+    def _contestants(self) -> Iterator[tuple[str, Any]]:
+        where = (self._device, self._memory)
+        yield "redunet", self._plan.learner(None, *where)
+        yield "subspace", self._plan.changed(BARE).learner(None, *where)
+        for method, settings in self._rivals.items():
+            yield method, CLOSED_FORM[method](**settings, device=self._device)
+
+    def _extend(self, images: NDArray[Any]) -> None:
+        """Make vectors of the images that there are none of yet."""
+        parts = [self._vectors]
+        for start in range(len(self._vectors), len(images), _ROWS):
+            part = np.asarray(images[start : start + _ROWS], dtype=np.float64)
+            on_device = torch.from_numpy(part).to(resolve_device(self._device))
+            shaped = on_device.reshape(len(part), *self._features.input_shape)
+            parts.append(self._features(shaped).cpu().numpy())
+        self._vectors = np.concatenate(parts)
+
+
+def run_seed(
+    record: dict[str, Any],
+    plan: Plan,
+    rivals: Mapping[str, Mapping[str, Any]],
+    data: LabelledImages,
+    joint: bool,
+    device: str,
+    memory: str,
+    progress: Progress = silent,
+) -> None:
+    """Fill the record of one seed.
+
+    Parameters
+    ----------
+    record : dict
+        As `record_so_far` makes a new one.
+    plan : Plan
+        With the recipe's settings and the seed.
+    rivals : mapping from a closed-form method to its settings
+    data : data set
+    joint, device, memory, progress
+        As for `ablate`.
+    """
+    on_cuda = resolve_device(device).startswith("cuda")
+    if on_cuda:
+        torch.cuda.reset_peak_memory_stats()
+    progress("features", 0.0)
+    tasks = plan.stream(data)
+    features = plan.feature_map(tasks, resolve_device(device))
+    for one in variants(plan):  # a mistake shows before the work
+        same = one.features == plan.features
+        one.settings().components(features.n_features if same else data.x_train[0].size)
+    model = plan.learner(features, device, memory)
+    contest = Contest(plan, rivals, features, device, memory)
+    rows = []
+    for number in range(1, len(tasks) + 1):
+        progress(f"task {number} of {len(tasks)}", 0.7 * (number - 1) / len(tasks))
+        row = run_task(model, tasks[:number], contest, last=number == len(tasks))
+        rows.append(row | {"seconds_by_method": contest.seconds})
+    d, k = features.n_features, len(model.classes_)
+    progress("ablation", 0.7)
+    start = time.perf_counter()
+    ablation = _ablation(plan, contest, tasks, device, memory)
+    seconds = round(time.perf_counter() - start, 3)
+    if joint:
+        progress("joint training", 0.9)
+        make = partial(plan.learner, features, device, memory)
+        record["joint"] = joint_check(model, tasks, make)
+    record |= {
+        "tasks": rows,
+        "ablation": ablation,
+        "ablation_seconds": seconds,
+        "n_features": d,
+        "moments_bytes": k * (d * (d + 1) // 2 + d + 1) * 8,
+        "peak_memory_bytes": peak_memory(),
+        "peak_device_memory_bytes": torch.cuda.max_memory_allocated() if on_cuda else None,
+    }
+
+
+def _ablation(
+    plan: Plan,
+    contest: Contest,
+    tasks: tuple[Task, ...],
+    device: str,
+    memory: str,
+) -> list[dict[str, Any]]:
+    """Each variant with its accuracy after the last task."""
+    x_test, y_test = pooled(tasks, "test")
+    rows = []
+    if on_pixels := [one for one in variants(plan) if one.features != plan.features]:
+        flat = on_pixels[0].feature_map(tasks)
+        reader = on_pixels[0].learner(flat, device, memory).fit(*pooled(tasks, "train"))
+        for one, labels in _read(reader, on_pixels, x_test):
+            rows.append(_variant(one, plan, flat.n_features, labels == y_test))
+        del reader
+    on_features = [one for one in variants(plan) if one.features == plan.features]
+    for one, labels in contest.ablation(on_features):
+        rows.append(_variant(one, plan, contest.moments.n_features, labels == y_test))
+    return rows
+
+
+def _read(
+    reader: ReduNetClassifier, plans: Sequence[Plan], X: NDArray[Any]
+) -> Iterator[tuple[Plan, NDArray[Any]]]:
+    """Labels by networks of the same moments with other settings."""
+    for plan in plans:
+        yield plan, reader.set_params(**plan.settings().to_dict()).predict(X)
+
+
+def _variant(one: Plan, recipe: Plan, d: int, hits: NDArray[np.bool_]) -> dict[str, Any]:
+    settings = one.settings()
+    components = {"n_components": settings.components(d)} if one.readout == "subspace" else {}
+    return {
+        "recipe": one == recipe,
+        "features": one.features,
+        "n_features": d,
+        **settings.to_dict(),
+        **components,
+        "accuracy": float(np.mean(hits)),
+    }

@@ -1,0 +1,375 @@
+"""Recipes taken apart: shared moments give what each method alone gives, and all is recorded."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from redunet import ablation, contest, entrants
+from redunet.ablation import ablate
+from redunet.cli import main
+from redunet.contest import BARE, Contest, variants
+from redunet.datasets import load
+from redunet.errors import SettingsError
+from redunet.plan import Plan
+from redunet.recipes import find
+from redunet.report.ablation import ingredients_grid, recipe_grid, recipe_notes
+from redunet.report.chapters import record_chapter
+from redunet.report.figures import recipe_over_tasks
+from redunet.report.palette import METHODS as METHOD_STYLES
+from redunet.report.readme import filled
+from redunet.reproduce import PAPER
+from redunet.rivals import CLOSED_FORM
+from redunet.streams import pooled
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = {
+    "n_filters": 6,
+    "patch_size": 3,
+    "cells": 2,
+    "n_components": 6,
+    "train_per_class": 30,
+    "test_per_class": 12,
+    "n_tasks": 3,
+}
+CHANGES: dict[str, dict[str, Any]] = {"redunet": SMALL, "lda": {"regularization": 0.1}}
+PLAN = Plan(data="digits").changed(find("images-fast").settings).changed(SMALL)
+METHODS = ["redunet", "subspace", *CLOSED_FORM]
+COMMAND = "redunet ablate --data digits"
+
+
+def run(out: Path, **how: Any) -> dict[str, Any]:
+    how = {"changes": CHANGES, "seeds": (0, 1), **how}
+    return ablate("digits", "images-fast", out, COMMAND, **how)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("ablation")
+    return out, run(out)
+
+
+def alone(method: str, plan: Plan, features: Any) -> Any:
+    """A method that shares nothing."""
+    if method == "redunet":
+        return plan.learner(features, "cpu", "2GB")
+    if method == "subspace":
+        return plan.changed(BARE).learner(features, "cpu", "2GB")
+    settings, _ = entrants.settings_for_recipe(
+        method, "images-fast", "digits", CHANGES.get(method, {})
+    )
+    return CLOSED_FORM[method](**settings, features=features)
+
+
+@pytest.mark.parametrize("settings", [{}, {"whitening": 0.1, "dtype": "float32", "n_layers": 3}])
+def test_methods_on_shared_moments_label_as_those_that_learnt_alone(
+    settings: dict[str, Any],
+) -> None:
+    plan = PLAN.changed(settings)
+    tasks = plan.stream(load("digits"))
+    features = plan.feature_map(tasks)
+    rivals = {
+        method: entrants.settings_for_recipe(
+            method, "images-fast", "digits", CHANGES.get(method, {})
+        )[0]
+        for method in CLOSED_FORM
+    }
+    shared = Contest(plan, rivals, features, "cpu", "2GB")
+    model = plan.learner(features, "cpu", "2GB")
+    each = {method: alone(method, plan, features) for method in METHODS}
+    for number, task in enumerate(tasks, 1):
+        model.partial_fit(task.x_train, task.y_train)
+        x_test, _ = pooled(tasks[:number], "test")
+        labels = shared(model, x_test)
+        assert list(labels) == METHODS
+        assert list(shared.seconds) == ["features", *METHODS]
+        for method, learner in each.items():
+            learner.partial_fit(task.x_train, task.y_train)
+            assert np.array_equal(labels[method], learner.predict(x_test)), method
+    on_features = [one for one in variants(plan) if one.features == "patches"]
+    x_train, y_train = pooled(tasks, "train")
+    for one, given in shared.ablation(on_features):
+        fitted = one.learner(features, "cpu", "2GB").fit(x_train, y_train)
+        assert np.array_equal(given, fitted.predict(x_test))
+
+
+def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
+    def key(plan: Plan) -> tuple[Any, ...]:
+        return plan.features, plan.whitening, plan.n_layers, plan.step_kind, plan.readout
+
+    found = variants(PLAN)
+    assert len(found) == len(set(found)) == 11
+    assert found.count(PLAN) == 1
+    assert {key(plan) for plan in found} == {
+        ("pixels", None, 0, "relative", "subspace"),
+        ("pixels", None, 1, "relative", "discriminant"),
+        *(
+            ("patches", rho, depth, "relative", readout)
+            for rho in (None, 0.01)
+            for depth in (0, 1)
+            for readout in ("subspace", "discriminant")
+        ),
+        ("patches", None, 1, "absolute", "discriminant"),
+    }
+    # Nothing but the ingredients differs.
+    for plan in found:
+        same = {"features", "whitening", "n_layers", "readout", "step", "step_kind", "step_decay"}
+        changed = {k for k, v in plan.to_dict().items() if v != PLAN.to_dict()[k]}
+        assert changed <= same
+
+
+def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
+    whitened = PLAN.changed({"whitening": 0.3, "n_layers": 0})
+    found = variants(whitened)
+    assert len(found) == 10
+    assert {plan.whitening for plan in found} == {None, 0.3}
+    assert {(plan.n_layers, plan.step, plan.step_kind) for plan in found if plan.n_layers} == {
+        (1, 0.3, "relative")
+    }
+    paper = Plan(data="mnist").changed(find("paper-mnist").settings)
+    assert len(variants(paper)) == 8
+    assert paper in variants(paper)
+
+
+def test_the_record_is_complete(finished: tuple[Path, dict[str, Any]]) -> None:
+    out, record = finished
+    assert json.loads((out / "record.json").read_text()) == record
+    assert record["what"] == "Recipe images-fast on digits, 3 tasks"
+    assert record["command"] == COMMAND
+    assert "Nothing here was chosen on test data" in record["chosen_on"]
+    assert record["settings"]["n_filters"] == 6
+    assert [method["method"] for method in record["methods"]] == METHODS
+    for method in record["methods"]:
+        assert [run["seed"] for run in method["runs"]] == [0, 1]
+        for one in method["runs"]:
+            assert [len(row["accuracy_by_task"]) for row in one["tasks"]] == [1, 2, 3]
+            assert one["summary"]["last"] == one["tasks"][-1]["accuracy"] > 0.6
+    lda = record["methods"][3]
+    assert lda["settings"] == {"regularization": 0.1}
+    assert [method["chosen"] for method in record["methods"]] == [
+        f"the recipe, but for {', '.join(SMALL)}",
+        f"the recipe, but for {', '.join(SMALL)}",
+        "nothing to choose",
+        "set for this run",
+        "the defaults",
+        "the defaults",
+    ]
+    for one in record["runs"]:
+        assert one["n_features"] == 48
+        # 10 classes, of which a count, a sum and one triangle are kept
+        assert one["moments_bytes"] == 10 * (1 + 48 + 48 * 49 // 2) * 8
+        assert one["peak_memory_bytes"] > 0
+        assert one["peak_device_memory_bytes"] is None
+        assert {"learn", "evaluate", "ablation"} == one["seconds"].keys()
+        assert {"date", "machine", "versions"} <= one.keys()
+    first, second = record["runs"]
+    assert "joint" not in second
+    assert first["joint"]["equivalence"] == {
+        "moments": True,
+        "network": True,
+        "file": True,
+        "labels_that_differ": 0,
+    }
+
+
+def test_the_recipes_own_row_is_what_it_reached(finished: tuple[Path, dict[str, Any]]) -> None:
+    _, record = finished
+    (own,) = [row for row in record["ablation"] if row["recipe"]]
+    bare = [
+        row
+        for row in record["ablation"]
+        if row["features"] == "patches" and all(row[key] == BARE[key] for key in BARE)
+    ]
+    for row, method in zip([own, *bare], record["methods"], strict=False):
+        reached = [run["tasks"][-1]["accuracy"] for run in method["runs"]]
+        assert row["accuracies"] == reached
+        assert row["mean"] == pytest.approx(np.mean(reached))
+        assert row["deviation"] == pytest.approx(np.std(reached, ddof=1))
+    pixels = [row for row in record["ablation"] if row["features"] == "pixels"]
+    assert [row["n_features"] for row in pixels] == [64, 64]
+    data = load("digits")
+    tasks = PLAN.stream(data)
+    model = PLAN.changed({"features": "pixels", **BARE}).learner(None, "cpu", "2GB")
+    flat = [(x.reshape(len(x), -1), y) for x, y in (pooled(tasks, p) for p in ("train", "test"))]
+    assert model.fit(*flat[0]).score(*flat[1]) == pixels[0]["accuracies"][0]
+
+
+def test_finished_seeds_are_taken_up(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, record = finished
+    ran = []
+
+    def counted(record: Any, plan: Plan, *rest: Any) -> None:
+        ran.append(plan.seed)
+        if ran == [0, 1]:
+            raise KeyboardInterrupt
+        contest.run_seed(record, plan, *rest)
+
+    monkeypatch.setattr(ablation, "run_seed", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    assert not (tmp_path / "record.json").exists()
+    again = run(tmp_path)
+    assert ran == [0, 1, 1]
+    assert run(tmp_path) == again
+    assert ran == [0, 1, 1]
+    assert without_costs(again) == without_costs(record)
+    with pytest.raises(SettingsError, match="is the record of a run with another n_filters"):
+        run(tmp_path, changes={"redunet": {**SMALL, "n_filters": 5}})
+
+
+def without_costs(record: dict[str, Any]) -> dict[str, Any]:
+    left = copy.deepcopy(record)
+    for one in left["runs"]:
+        for key in ("seconds", "peak_memory_bytes", "date", "machine", "versions"):
+            del one[key]
+    for method in left["methods"]:
+        for one in method["runs"]:
+            for row in one["tasks"]:
+                del row["seconds"]
+    return left
+
+
+def test_what_is_not_random_runs_once(tmp_path: Path) -> None:
+    own = {"n_tasks": 2, "n_components": 8}
+    record = ablate(
+        "digits", "features", tmp_path, "", seeds=(3, 4), changes={"redunet": own}, joint=False
+    )
+    assert [run["seed"] for run in record["runs"]] == [0]
+    assert "joint" not in record["runs"][0]
+    assert record["random"] is False
+    assert "Nothing in it is random." in recipe_notes(record)
+    assert {row["features"] for row in record["ablation"]} == {"pixels"}
+    assert "Against joint training" not in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"svm": {"C": 1}}, "expected settings of redunet, ncm, lda, ridge, qda, got some of"),
+        ({"lda": {"C": 1}}, "expected settings of lda among regularization, got 'C'"),
+        ({"lda": {"regularization": 2}}, "expected regularization to be a number above 0 and at"),
+        ({"redunet": {"seed": 1}}, "expected settings of redunet among n_tasks, "),
+        ({"redunet": {"n_layers": -1}}, "expected n_layers to be a whole number from 0 on"),
+        (
+            {"redunet": {**SMALL, "n_filters": 20, "n_components": 64}},
+            "expected n_components below n_features = 64, got 64",  # by pixels
+        ),
+    ],
+)
+def test_a_mistake_shows_before_the_work(
+    tmp_path: Path, changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "run_task", lambda *_, **__: pytest.fail("learnt something"))
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        run(tmp_path, changes=changes)
+
+
+def test_settings_chosen_for_a_recipe_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {("images-fast", "digits"): {"qda": {"regularization": 0.2}}}
+    monkeypatch.setattr(entrants, "CHOSEN_FOR_RECIPES", chosen)
+    settings = entrants.settings_for_recipe("qda", "images-fast", "digits", {})
+    expected = {"regularization": 0.2, "distance": "gaussian"}
+    assert settings == (expected, "chosen on training data")
+    others = entrants.settings_for_recipe("qda", "images-fast", "mnist", {})
+    assert others == ({"regularization": 0.5, "distance": "gaussian"}, "the defaults")
+
+
+def a_record(record: dict[str, Any]) -> dict[str, Any]:
+    """With figures that can be read off, and the paper's."""
+    made = copy.deepcopy(record)
+    made["paper"] = {"row": [0.999, 0.99, 0.984], "source": PAPER["mnist"]["source"]}
+    for m, method in enumerate(made["methods"]):
+        for seed, one in enumerate(method["runs"]):
+            for t, row in enumerate(one["tasks"]):
+                row["accuracy"] = 0.9 - m / 10 - t / 100 + seed / 50
+    for v, row in enumerate(made["ablation"]):
+        row |= {"mean": v / 100, "deviation": 0.005}
+    return made
+
+
+def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    record = a_record(finished[1])
+    (tmp_path / "r.json").write_text(json.dumps(record))
+    text = filled("<!-- table: r.json -->\n<!-- end -->\n", tmp_path).splitlines()
+    assert text[1:5] == [
+        "|  | task 1 | task 2 | task 3 |",
+        "| --- | ---: | ---: | ---: |",
+        "| **ReduNet, images-fast (ours)** | 0.910 ± 0.014 | 0.900 ± 0.014 | 0.890 ± 0.014 |",
+        "| nearest subspace | 0.810 ± 0.014 | 0.800 ± 0.014 | 0.790 ± 0.014 |",
+    ]
+    assert text[9:15] == [
+        "| ReduNet, paper (theirs) | 0.999 | 0.990 | 0.984 |",
+        "",
+        "Ingredients alone and together, accuracy after the last task; in bold the recipe:",
+        "",
+        "| features | whitening | layers | read-out | accuracy |",
+        "| --- | --- | --- | --- | ---: |",
+    ]
+    assert text[15] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.000 ± 0.005 |"
+    own = "| **patches, 48** | – | 1, relative step 0.3 | linear discriminant | 0.050 ± 0.005 |"
+    assert text[20] == own
+    assert text[24].startswith("| patches, 48 | ρ = 0.01 | 1, relative step 0.3 | linear disc")
+    assert text[25].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
+    assert len(text) == 27
+
+
+def test_the_reports_and_the_figure(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    out, record = finished
+    names = {"record.json", "report.md", "report.html", "accuracy.png", "seed-0", "seed-1"}
+    assert {path.name for path in out.iterdir()} == names
+    said = (out / "report.md").read_text()
+    for words in (
+        "# Recipe images-fast on digits, 3 tasks",
+        "Nothing here was chosen on test data",
+        "of LDA set for this run; of ridge the defaults",
+        "0 test labels that differ",
+        "![Line chart of accuracy against the number of tasks seen: ReduNet, images-fast from",
+        COMMAND,
+    ):
+        assert words in said
+    grids = recipe_grid(record), ingredients_grid(record)
+    for row in (row for grid in grids for row in grid.rows):
+        assert row[-1] in said
+    with Image.open(io.BytesIO(recipe_over_tasks(a_record(record)))) as image:
+        assert (image.format, image.size) == ("PNG", (1600, 1000))
+    for part in zip(*(METHOD_STYLES[method] for method in METHODS), strict=True):
+        assert len(set(part)) == len(part)
+    chapter = record_chapter(a_record(record), out / "record.json")
+    assert [section.title for section in chapter.sections][:3] == [
+        "Result",
+        "What each ingredient adds",
+        "Incremental against joint training",
+    ]
+
+
+def test_the_command(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    there, record = finished
+    out = tmp_path / "copy"
+    shutil.copytree(there, out)
+    words = [f"--set={key}={value}" for key, value in SMALL.items()]
+    words += ["--set=lda.regularization=0.1", "--seeds=0,1", f"--out={out}"]
+    done = CliRunner().invoke(main, ["ablate", "--data=digits", *words])
+    assert done.exit_code == 0, done.output
+    assert "Recipe images-fast on digits, 3 tasks" in done.output
+    assert "moments identical" in " ".join(done.output.split())
+    again = json.loads((out / "record.json").read_text())
+    assert again["command"].startswith(
+        "redunet ablate --data digits --recipe images-fast --seeds 0,1 --set n_filters=6 "
+    )
+    assert again["methods"] == record["methods"]
+    wrong = CliRunner().invoke(main, ["ablate", "--recipe=soup", f"--out={out}"])
+    assert wrong.exit_code == 2
+    assert "expected a recipe among paper-mnist, " in wrong.output

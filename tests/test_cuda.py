@@ -45,8 +45,9 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         GaussianLift.learn(IMAGES, seed=0),
         Scattering((32, 32, 3), J=3),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50),
+        PatchFilters.learn(IMAGES, seed=0, n_filters=50, mirrored=True, root=True),
     ],
-    ids=["lift", "scattering", "patches"],
+    ids=["lift", "scattering", "patches", "patches-mirrored-root"],
 )
 def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     images = torch.from_numpy(IMAGES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import DataError, LearntFeaturesWarning, ReduNetClassifier, SettingsError
-from redunet.features import PatchFilters
+from redunet.features import PatchFilters, restore
+from redunet.features.patches import rounded_root
 
 
 def textures(n: int, side: int = 14, channels: int = 3, seed: int = 0) -> NDArray[np.uint8]:
@@ -110,23 +113,66 @@ def test_brightness_and_contrast_hardly_matter() -> None:
     assert float(change) < 0.05
 
 
-def test_the_bits_of_an_image_are_its_own() -> None:
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("root", [False, True])
+def test_the_bits_of_an_image_are_its_own(mirrored: bool, root: bool) -> None:
+    features = replace(FEATURES, mirrored=mirrored, root=root)
     batch = torch.from_numpy(IMAGES)
-    whole = FEATURES(batch)
+    whole = features(batch)
     for size in (1, 7, 59):
-        parts = [FEATURES(part) for part in torch.split(batch, size)]
+        parts = [features(part) for part in torch.split(batch, size)]
         assert torch.equal(torch.cat(parts), whole)
     order = torch.from_numpy(np.random.default_rng(3).permutation(60))
-    assert torch.equal(FEATURES(batch[order]), whole[order])
-    assert torch.equal(FEATURES(batch.to(torch.float32)), whole)
-    assert torch.equal(FEATURES(torch.from_numpy(np.asfortranarray(IMAGES))), whole)
+    assert torch.equal(features(batch[order]), whole[order])
+    assert torch.equal(features(batch.to(torch.float32)), whole)
+    assert torch.equal(features(torch.from_numpy(np.asfortranarray(IMAGES))), whole)
     threads = torch.get_num_threads()
     try:
         for number in (1, 2, 3):
             torch.set_num_threads(number)
-            assert torch.equal(FEATURES(batch), whole)
+            assert torch.equal(features(batch), whole)
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("shape", [(14, 14, 3), (14, 13, 3), (12, 14)])
+@pytest.mark.parametrize("cells", [1, 2, 3])
+@pytest.mark.parametrize("root", [False, True])
+def test_an_image_and_its_mirror_image_have_the_same_features(
+    shape: Any, cells: int, root: bool
+) -> None:
+    images = IMAGES[:, : shape[0], : shape[1]]
+    images = np.ascontiguousarray(images if len(shape) == 3 else images[..., 0])
+    features = PatchFilters.learn(images, 1, 6, 4, cells=cells, mirrored=True, root=root)
+    one, mirror = torch.from_numpy(images), torch.from_numpy(images).flip(2)
+    assert torch.equal(features(one), features(mirror))
+    sums = replace(features, mirrored=False, root=False)
+    assert not torch.equal(sums(one), sums(mirror))
+    added = sums(one) + sums(mirror)
+    assert torch.equal(replace(features, root=False)(one), added)
+    assert torch.equal(features.filters, PatchFilters.learn(images, 1, 6, 4).filters)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_roots_are_those_of_the_sums_on_their_grid(mirrored: bool) -> None:
+    images = torch.from_numpy(IMAGES)
+    sums = replace(FEATURES, mirrored=mirrored)(images)
+    mine = replace(FEATURES, mirrored=mirrored, root=True)(images)
+    whole = [int(value) for value in (sums * 2**16).flatten().tolist()]
+    # √M to the nearest is half of √(4 M) to the next below, rounded up.
+    expected = [(math.isqrt(4 * N * 2**16) + 1) // 2 / 2**16 for N in whole]
+    assert mine.flatten().tolist() == expected
+    np.testing.assert_allclose(mine, sums.sqrt(), atol=2.0**-17)
+    assert float(mine.max()) > 3
+
+
+@pytest.mark.parametrize("bits", [1, 8, 16, 24, 25, 26])
+def test_roots_next_to_halves_and_whole_numbers_are_rounded_rightly(bits: int) -> None:
+    random = np.random.default_rng(bits)
+    k = random.integers(2 ** (bits - 1), 2**bits, 2000)
+    for number in (k * k + k, k * k + k + 1, k * k - 1, k * k, k * k + 1, 0 * k):
+        expected = [(math.isqrt(4 * x) + 1) // 2 for x in number.tolist()]
+        assert rounded_root(torch.from_numpy(number.astype(np.float64))).tolist() == expected
 
 
 def test_a_model_holds_its_filters_and_says_that_they_stay(tmp_path: Path) -> None:
@@ -142,6 +188,13 @@ def test_a_model_holds_its_filters_and_says_that_they_stay(tmp_path: Path) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(IMAGES, labels)
+
+
+def test_a_state_from_before_mirrors_and_roots_is_that_of_plain_sums() -> None:
+    values, tensors = replace(FEATURES, mirrored=True, root=True).to_state()
+    assert (values.pop("mirrored"), values.pop("root")) == (True, True)
+    images = torch.from_numpy(IMAGES)
+    assert torch.equal(restore(FEATURES.kind, values, tensors)(images), FEATURES(images))
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
@@ -166,5 +219,8 @@ def test_what_cannot_be_meant_is_refused() -> None:
         PatchFilters.learn(IMAGES, 0, 4, source="pca")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="expected threshold to be a number from 0 on"):
         PatchFilters.learn(IMAGES, 0, 4, threshold=-1.0)
+    for name in ("mirrored", "root"):
+        with pytest.raises(SettingsError, match=f"expected {name} to be true or false, got 'no'"):
+            PatchFilters.learn(IMAGES, 0, 4, **{name: "no"})  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="expected filters of 48 values"):
         PatchFilters((14, 14, 3), FEATURES.filters[:, :9], FEATURES.offsets, 4, 2, 1.0)

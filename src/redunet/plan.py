@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,7 @@ class Plan:
         Of scattering: J, and how many windows along each side are averaged.
     n_filters, patch_size, cells : int
     threshold : float
+    mirrored, root : bool
         Of patches, as for `PatchFilters.learn`.
     standardized : bool
         Of scattering and patches: whether each feature is shifted and scaled by
@@ -112,6 +113,8 @@ class Plan:
     patch_size: int = 6
     cells: int = 2
     threshold: float = 0.25
+    mirrored: bool = False
+    root: bool = False
     standardized: bool = True
     seed: int = 0
     n_layers: int = 50
@@ -170,7 +173,7 @@ class Plan:
                     f"expected {name} to be one of {', '.join(allowed)}, "
                     f"got {getattr(self, name)!r}"
                 )
-        for name in ("centred", "standardized"):
+        for name in ("centred", "mirrored", "root", "standardized"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(
                     f"expected {name} to be true or false, got {getattr(self, name)!r}"
@@ -250,6 +253,8 @@ class Plan:
             cells=self.cells,
             threshold=self.threshold,
             source="kmeans" if self.features == "patches-kmeans" else "random",
+            mirrored=self.mirrored,
+            root=self.root,
         )
 
     def learner(self, features: FeatureMap, device: str, memory: str) -> ReduNetClassifier:
@@ -260,3 +265,13 @@ class Plan:
     def settings(self) -> Settings:
         """The settings of network and read-out, checked."""
         return Settings.of(self)
+
+
+def completed(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
+    """Recorded settings, with those wanted that plans have gained since, at their defaults."""
+    gained = {
+        field.name: field.default
+        for field in fields(Plan)
+        if field.name in wanted and field.name not in recorded
+    }
+    return {**recorded, **gained}

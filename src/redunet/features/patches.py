@@ -68,6 +68,11 @@ class PatchFilters:
         Cells along each side of the image.
     threshold : float
         θ.
+    mirrored : bool, default=False
+        Whether the sums of an image and of its left-right mirror image are
+        added up, so that the two have the same features.
+    root : bool, default=False
+        Whether the features are the square roots of the sums.
 
     Examples
     --------
@@ -85,6 +90,8 @@ class PatchFilters:
     patch_size: int
     cells: int
     threshold: float
+    mirrored: bool = False
+    root: bool = False
 
     @classmethod
     def learn(
@@ -97,6 +104,8 @@ class PatchFilters:
         cells: int = 2,
         threshold: float = 0.25,
         source: Literal["random", "kmeans"] = "random",
+        mirrored: bool = False,
+        root: bool = False,
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
 
@@ -115,6 +124,7 @@ class PatchFilters:
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.
+        mirrored, root : bool, default=False
         """
         input_shape = tuple(np.shape(images)[1:])
         _check(input_shape, n_filters, patch_size, cells, threshold)
@@ -151,6 +161,8 @@ class PatchFilters:
             patch_size,
             cells,
             float(threshold),
+            mirrored,
+            root,
         )
 
     def __post_init__(self) -> None:
@@ -165,6 +177,11 @@ class PatchFilters:
         exact = torch.equal(self.filters, self.filters.round())
         if not (exact and bool((self.filters.abs() <= _LARGEST_FILTER).all())):
             raise SettingsError("expected filters in whole numbers, as `learn` makes them")
+        for name in ("mirrored", "root"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingsError(
+                    f"expected {name} to be true or false, got {getattr(self, name)!r}"
+                )
 
     @property
     def n_features(self) -> int:
@@ -187,12 +204,10 @@ class PatchFilters:
         for some, features in zip(
             torch.split(planes, per_pass), torch.split(out, per_pass), strict=True
         ):
-            responses = self._responses(unfold(some, self.patch_size))
-            # Beyond the threshold on either side, sign kept: the two sides are read off the sums.
-            beyond = softshrink(responses, round(self.threshold * _RESPONSE_GRID))
-            both = beyond @ pooling
-            above = beyond.clamp_(min=0) @ pooling
-            features.copy_(torch.stack([above, above - both], dim=2).flatten(1))
+            sums = self._sums(some, pooling)
+            if self.mirrored:
+                sums += self._sums(some.flip(3), pooling)
+            features.copy_(rounded_root(sums.mul_(_RESPONSE_GRID)) if self.root else sums)
         return out.div_(_RESPONSE_GRID)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -202,8 +217,19 @@ class PatchFilters:
             "patch_size": self.patch_size,
             "cells": self.cells,
             "threshold": self.threshold,
+            "mirrored": self.mirrored,
+            "root": self.root,
         }
         return values, {"filters": self.filters, "offsets": self.offsets}
+
+    def _sums(self, planes: Tensor, pooling: Tensor) -> Tensor:
+        """Sums on the grid of responses, (n, d), of images, (n, channels, height, width)."""
+        responses = self._responses(unfold(planes, self.patch_size))
+        # Beyond the threshold on either side, sign kept: the two sides are read off the sums.
+        beyond = softshrink(responses, round(self.threshold * _RESPONSE_GRID))
+        both = beyond @ pooling
+        above = beyond.clamp_(min=0) @ pooling
+        return torch.stack([above, above - both], dim=2).flatten(1)
 
     def _responses(self, patches: Tensor) -> Tensor:
         """Products t on their grid, (n, n_filters, places), of patches, (n, values, places)."""
@@ -223,6 +249,19 @@ class PatchFilters:
         )
         cell = (rows[:, None] * self.cells + columns).flatten()
         return torch.nn.functional.one_hot(cell, self.cells**2).to(torch.float64)
+
+
+def rounded_root(squares: Tensor) -> Tensor:
+    """√x of whole numbers x from 0 on, rounded to whole numbers, the same on every device."""
+    # Roots may be an ulp off, and not alike on all devices, but no half-integer has a whole square:
+    # with r = ⌊√x⌋, x lies beyond r + ½ if and only if it is greater than r (r + 1), and that holds
+    # as well of an r that is one off because √x is close to a whole number. The product is exact
+    # for x < 2⁵³, that is for sums of responses below 2²¹: |t| is at most 2 √(10 · values), so for
+    # patches of 6 · 6 pixels in three colours that is 15,000 places a cell, mirrored. Beyond it the
+    # root might be rounded to the other side of a half, but alike everywhere.
+    root = squares.sqrt().floor_()
+    root += root * (root + 1) < squares
+    return root
 
 
 def _check(

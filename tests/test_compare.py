@@ -362,6 +362,30 @@ def test_runs_that_cannot_stand_in_one_table_are_refused(tmp_path: Path) -> None
     assert Means.taught == []
 
 
+@pytest.mark.usefixtures("small")
+def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> None:
+    methods = ("redunet", "er", "ncm", "lda")
+    whole = call(tmp_path / "a", methods=methods)
+    with pytest.raises(StopError):
+        call(tmp_path / "b", methods=methods, progress=stop_at("LDA, task 3 of 5"))
+    for path in tmp_path.glob("b/*/seed-0/record.json"):
+        record = json.loads(path.read_text())
+        for key in ("mirrored", "root"):
+            assert record["settings"].pop(key, False) is False
+        path.write_text(json.dumps(record))
+    kept = {path: path.read_bytes() for path in tmp_path.glob("b/*/seed-0/record.json")}
+    with pytest.raises(SettingsError, match="holds a run with another mirrored than the others"):
+        call(tmp_path / "b", methods=("ridge",), changes={"redunet": {"mirrored": True}})
+    assert {path: path.read_bytes() for path in tmp_path.glob("b/*/seed-0/record.json")} == kept
+    Means.taught.clear()
+    assert numbers(call(tmp_path / "b", methods=methods)) == numbers(whole)
+    assert Means.taught == []
+    assert by_method(whole)["ncm"]["settings"]["root"] is False
+    assert "root" not in by_method(whole)["er"]["settings"]
+    unchanged = tmp_path / "b" / "ncm" / "seed-0" / "record.json"
+    assert unchanged.read_bytes() == kept[unchanged]
+
+
 def test_what_is_random() -> None:
     fixed = [m for m in NAMES if not Entrant.of(m, "mnist", {}).random]
     assert fixed == ["redunet", "ncm", "lda", "ridge", "qda"]

@@ -9,7 +9,14 @@ import torch
 from redunet import ReduNetClassifier
 from redunet.construction import Schedule
 from redunet.experiment import file_hash
-from redunet.features import FeatureMap, GaussianLift, PatchFilters, Scattering
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    GaussianLift,
+    PatchFilters,
+    Root,
+    Scattering,
+)
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
 from redunet.network import build_network
@@ -45,8 +52,10 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         GaussianLift.learn(IMAGES, seed=0),
         Scattering((32, 32, 3), J=3),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50),
+        Chain(PatchFilters.learn(IMAGES, seed=0, n_filters=50, mirrored=True), Root(400)),
+        Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
     ],
-    ids=["lift", "scattering", "patches"],
+    ids=["lift", "scattering", "patches", "patches-mirrored-root", "scattering-root"],
 )
 def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     images = torch.from_numpy(IMAGES)

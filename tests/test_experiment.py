@@ -171,6 +171,29 @@ def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
         run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
 
 
+def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) -> None:
+    tasks, features = stream()
+    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
+
+    def stop(what: str, share: float) -> None:
+        if what == "task 3 of 5":
+            raise StopError
+
+    learner = PLAN.learner(features, "cpu", "2GB")
+    with pytest.raises(StopError):
+        run(learner, tasks, PLAN.to_dict(), tmp_path / "b", progress=stop)
+    path = tmp_path / "b" / "record.json"
+    record = json.loads(path.read_text())
+    for key in ("mirrored", "root", "whitening"):
+        del record["settings"][key]
+    path.write_text(json.dumps(record))
+    other = PLAN.changed({"root": True})
+    with pytest.raises(SettingsError, match="record of a run with another root: name another"):
+        run(other.learner(features, "cpu", "2GB"), tasks, other.to_dict(), tmp_path / "b")
+    again, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "b")
+    assert numbers(again) == numbers(whole)
+
+
 @pytest.mark.parametrize("features", [name for name in FEATURES if name != "pixels"])
 def test_a_feature_map_sees_no_later_task(features: str) -> None:
     data = load("digits")
@@ -193,6 +216,7 @@ def test_a_feature_map_sees_no_later_task(features: str) -> None:
 def test_features_of_a_plan_have_its_settings() -> None:
     data = load("digits")
     plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, cells=1, threshold=0.2, seed=3)
+    plan = plan.changed({"mirrored": True, "root": True})
     tasks = plan.stream(data)
     scattering = Scattering((8, 8), J=1, pool=2)
     assert (
@@ -209,7 +233,15 @@ def test_features_of_a_plan_have_its_settings() -> None:
     for features, source in sources.items():
         mine = plan.changed({"features": features, "standardized": False}).feature_map(tasks)
         expected = PatchFilters.learn(
-            tasks[0].x_train, 3, 6, 4, cells=1, threshold=0.2, source=source
+            tasks[0].x_train,
+            3,
+            6,
+            4,
+            cells=1,
+            threshold=0.2,
+            source=source,
+            mirrored=True,
+            root=True,
         )
         assert states_equal(mine, expected)
         assert mine.n_features == 12
@@ -324,6 +356,8 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
         ("features = 'patches'\nstatistics_from = 'nowhere'", "patches needs some to learn from"),
         ("features = 'scattering'\nstatistics_from = 'nowhere'", "scattering needs some"),
         ("standardized = 1", "expected standardized to be true or false, got 1"),
+        ("mirrored = 1", "expected mirrored to be true or false, got 1"),
+        ("root = 'yes'", "expected root to be true or false, got 'yes'"),
         ("threshold = 'low'", "expected threshold to be a number, got 'low'"),
         ("n_scales = 0", "expected n_scales to be a whole number from 1 on, got 0"),
         ("n_layers = ", "is not a TOML file"),

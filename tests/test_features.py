@@ -37,6 +37,7 @@ MAPS: dict[str, FeatureMap] = {
     "lift, linear": GaussianLift.learn(IMAGES, 1, n_kernels=3, relu=False),
     "scattering": SCATTERING,
     "patches": PatchFilters.learn(IMAGES, 1, 5, patch_size=3),
+    "patches, mirrored, root": PatchFilters.learn(IMAGES, 1, 5, 3, mirrored=True, root=True),
     "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
 }
 

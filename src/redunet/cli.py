@@ -109,8 +109,9 @@ def run(
     order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
     standardize-pixel, lift, lift-linear, scattering, patches, patches-kmeans), statistics_from
     (first-task, whole-training-set, nowhere), mean_per, n_kernels, centred, n_scales, pool,
-    n_filters, patch_size, cells, threshold, standardized, seed. Of the network: n_layers, eps,
-    step, step_decay, step_kind, sharpness, n_components, whitening, readout, ridge, dtype.
+    n_filters, patch_size, cells, threshold, mirrored, root, standardized, seed. Of the network:
+    n_layers, eps, step, step_decay, step_kind, sharpness, n_components, whitening, readout, ridge,
+    dtype.
 
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
     """

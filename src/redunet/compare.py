@@ -12,6 +12,7 @@ from redunet.entrants import FEATURES, NAMES, STREAM, Entrant, check_methods
 from redunet.errors import SettingsError
 from redunet.experiment import read_record, record_so_far, run, write_record
 from redunet.metrics import summed_confusion
+from redunet.plan import completed
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter
 from redunet.report.comparison import comparison_sections
@@ -99,7 +100,7 @@ def compare(
     # Whatever speaks against this is told before anything runs.
     for entrant in entrants:
         entrant.learner(tasks, 0, device, memory)
-    there = {folder: record["settings"] for folder, record in _found(out).items()}
+    there = {folder: record["settings"] for folder, record in _found(out, everyone).items()}
     _check_alike({folder: settings for folder, (*_, settings) in jobs.items()} | there)
     done = {
         folder: len(record_so_far(folder / "record.json", settings)["tasks"])
@@ -134,7 +135,7 @@ def assembled(
     seeds : sequence of int
         Those that are there for some method are wanted of the others too.
     """
-    found = _found(out)
+    found = _found(out, everyone)
     _check_alike({folder: record["settings"] for folder, record in found.items()})
     theirs = {(r["settings"]["method"], r["settings"]["seed"]): r for r in found.values()}
     random = [seed for method, seed in theirs if everyone[method].random]
@@ -272,12 +273,14 @@ def _folder(out: Path, method: str, seed: int) -> Path:
     return out / method / f"seed-{seed}"
 
 
-def _found(out: Path) -> dict[Path, dict[str, Any]]:
+def _found(out: Path, everyone: Mapping[str, Entrant]) -> dict[Path, dict[str, Any]]:
     """The records of all runs in a folder, finished or not, by the folder of each."""
     records = {}
-    for method in NAMES:
+    for method, entrant in everyone.items():
         for path in sorted((out / method).glob("seed-*/record.json")):
-            records[path.parent] = read_record(path)
+            record = read_record(path)
+            record["settings"] = completed(record["settings"], entrant.settings)
+            records[path.parent] = record
     return records
 
 

@@ -26,6 +26,7 @@ from redunet import metrics, storage
 from redunet._version import __version__
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
+from redunet.plan import completed
 from redunet.progress import Progress, silent
 from redunet.streams import Task, pooled
 
@@ -186,12 +187,15 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def record_so_far(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The record to go on with, or a new one; one of other settings is an error."""
+    """The record to go on with, or a new one; one of other settings is an error.
+
+    A setting of a plan that an older record does not have counts as its default.
+    """
     settings = json.loads(json.dumps(settings))
     if not path.exists():
         return {"settings": settings, **environment(), "tasks": [], "peak_memory_bytes": 0}
     record = read_record(path)
-    known = record["settings"]
+    record["settings"] = known = completed(record["settings"], settings)
     changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
     if changed:
         raise SettingsError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from redunet.features import (
     Flatten,
     GaussianLift,
     PatchFilters,
+    Root,
     Scattering,
     Standardize,
 )
@@ -84,7 +85,10 @@ class Plan:
         Of scattering: J, and how many windows along each side are averaged.
     n_filters, patch_size, cells : int
     threshold : float
+    mirrored : bool
         Of patches, as for `PatchFilters.learn`.
+    root : bool
+        Of scattering and patches: whether the square root of each feature is taken.
     standardized : bool
         Of scattering and patches: whether each feature is shifted and scaled by
         its mean and deviation.
@@ -112,6 +116,8 @@ class Plan:
     patch_size: int = 6
     cells: int = 2
     threshold: float = 0.25
+    mirrored: bool = False
+    root: bool = False
     standardized: bool = True
     seed: int = 0
     n_layers: int = 50
@@ -170,7 +176,7 @@ class Plan:
                     f"expected {name} to be one of {', '.join(allowed)}, "
                     f"got {getattr(self, name)!r}"
                 )
-        for name in ("centred", "standardized"):
+        for name in ("centred", "mirrored", "root", "standardized"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(
                     f"expected {name} to be true or false, got {getattr(self, name)!r}"
@@ -245,6 +251,10 @@ class Plan:
 
     def _local_features(self, shape: tuple[int, ...], images: NDArray[Any]) -> FeatureMap:
         """Scattering or patches, not standardized."""
+        features = self._plain_features(shape, images)
+        return Chain(features, Root(features.n_features)) if self.root else features
+
+    def _plain_features(self, shape: tuple[int, ...], images: NDArray[Any]) -> FeatureMap:
         if self.features == "scattering":
             return Scattering(shape, self.n_scales, pool=self.pool)
         return PatchFilters.learn(
@@ -255,6 +265,7 @@ class Plan:
             cells=self.cells,
             threshold=self.threshold,
             source="kmeans" if self.features == "patches-kmeans" else "random",
+            mirrored=self.mirrored,
         )
 
     def learner(self, features: FeatureMap | None, device: str, memory: str) -> ReduNetClassifier:
@@ -265,3 +276,13 @@ class Plan:
     def settings(self) -> Settings:
         """The settings of network and read-out, checked."""
         return Settings.of(self)
+
+
+def completed(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
+    """Recorded settings, with those wanted that plans have gained since, at their defaults."""
+    gained = {
+        field.name: field.default
+        for field in fields(Plan)
+        if field.name in wanted and field.name not in recorded
+    }
+    return {**recorded, **gained}

@@ -17,6 +17,7 @@ from redunet.errors import DataError
 from redunet.features.chain import Chain
 from redunet.features.lift import GaussianLift
 from redunet.features.patches import PatchFilters
+from redunet.features.root import Root
 from redunet.features.scattering import Scattering
 from redunet.features.standardize import Flatten, Standardize
 
@@ -26,6 +27,7 @@ __all__ = [
     "Flatten",
     "GaussianLift",
     "PatchFilters",
+    "Root",
     "Scattering",
     "Standardize",
     "restore",
@@ -58,7 +60,7 @@ class FeatureMap(Protocol):
 
 
 _KINDS: dict[str, Any] = {
-    cls.kind: cls for cls in (Flatten, GaussianLift, PatchFilters, Scattering, Standardize)
+    cls.kind: cls for cls in (Flatten, GaussianLift, PatchFilters, Root, Scattering, Standardize)
 }
 
 

@@ -20,6 +20,7 @@ from redunet.options import (
     Device,
     Memory,
     Out,
+    RecipeName,
     Settings,
     as_tuple,
     parsed,
@@ -91,11 +92,24 @@ def demo(out: Out = Path("demo")) -> None:
 
 
 @main.command()
+def recipes() -> None:
+    """List the recipes: settings under one name, what each is for, takes and reached.
+
+    Example: redunet recipes, then redunet run --data mnist --recipe images-fast
+    """
+    from redunet.commands import recipe_table
+    from redunet.recipes import RECIPES
+
+    Console().print(recipe_table(RECIPES))
+
+
+@main.command()
 def run(
     data: Annotated[
         str | None, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")
     ] = None,
     out: Out = Path("runs/run"),
+    recipe: RecipeName = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     settings: Settings = None,
     joint: Annotated[bool, typer.Option(help="Compare with joint training at the end.")] = True,
@@ -105,7 +119,8 @@ def run(
 ) -> None:
     """Learn any data set task after task, and write down what happened.
 
-    Settings come from a TOML file, from --set, or both. Of the stream: n_tasks, tasks,
+    Settings come from a recipe, from a TOML file, from --set; what comes later in this list
+    replaces what came before. Of the stream: n_tasks, tasks,
     order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
     standardize-pixel, lift, lift-linear, scattering, patches, patches-kmeans), statistics_from
     (first-task, whole-training-set, nowhere), mean_per, n_kernels, centred, n_scales, pool,
@@ -116,11 +131,14 @@ def run(
     """
     from redunet.commands import own_experiment, verdict
     from redunet.plan import Plan
+    from redunet.recipes import planned
     from redunet.reproduce import carry_out
 
-    plan = Plan.from_toml(config) if config else Plan()
+    plan = planned(recipe)
+    plan = Plan.from_toml(config, plan) if config else plan
     plan = plan.changed({"data": data} if data else {}).changed(parsed(settings))
-    words = [f"--set {word}" for word in settings or []]
+    words = [f"--recipe {recipe}"] if recipe else []
+    words += [f"--set {word}" for word in settings or []]
     command = " ".join(["redunet run --data", plan.data, *words])
     with progress_bar() as tell:
         record = carry_out(
@@ -142,6 +160,7 @@ def tune(
     data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
     out: Out = Path("runs/tune"),
     method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
+    recipe: RecipeName = None,
     settings: Settings = None,
     search: Annotated[
         list[str] | None,
@@ -164,9 +183,9 @@ def tune(
     or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
     from redunet.commands import tune_plan, tune_rival
-    from redunet.plan import Plan
+    from redunet.recipes import planned
 
-    plan = Plan().changed({"data": data, **parsed(settings)})
+    plan = planned(recipe).changed({"data": data, **parsed(settings)})
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
     wanted = whole_numbers("components", components, least=1)
     with progress_bar() as tell:
@@ -226,6 +245,7 @@ def compare(
         str | None, typer.Option(metavar="A,B,...", help="By default all that are named above.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
+    recipe: RecipeName = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -245,7 +265,8 @@ def compare(
     Methods: redunet; by gradient descent finetune, joint (the upper bound), lwf, ewc, si, and with
     exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda. Each run has a folder of its
     own, so several commands may work on different methods of one --out side by side; the tables
-    are of all that is finished there.
+    are of all that is finished there. A recipe is ReduNet's, and its features are also those of
+    the closed-form methods.
 
     Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
     """
@@ -266,6 +287,7 @@ def compare(
             out,
             methods=tuple(NAMES) if methods is None else words_of(methods),
             seeds=whole_numbers("seeds", seeds, least=0),
+            recipe=recipe,
             changes=changes,
             device=device,
             memory=memory,

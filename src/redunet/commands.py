@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from redunet import selection, storage
 from redunet.datasets import load
 from redunet.experiment import environment, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
+from redunet.recipes import Recipe
 from redunet.report.methods import (
     accuracy_grid,
     accuracy_notes,
@@ -27,6 +30,22 @@ from redunet.settings import one_of, resolve_device
 from redunet.streams import pooled
 
 Lines = list[Any]
+
+
+def recipe_table(recipes: Mapping[str, Recipe]) -> Table:
+    """Each recipe: what it is for, what it takes, what it reached, what it is."""
+    table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True, padding=(0, 1))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, recipe in recipes.items():
+        settings = ", ".join(f"{key}={value}" for key, value in recipe.settings.items())
+        said = {"Takes": recipe.cost, "Reached": recipe.reached, "Settings": settings}
+        lines = [Text(recipe.purpose)]
+        for word, text in said.items():
+            if text:
+                lines.append(Text.assemble((f"{word}: ", "dim"), text))
+        table.add_row(name, Text("\n").join(lines))
+    return table
 
 
 def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:

@@ -10,7 +10,7 @@ from typing import Any
 
 from redunet.errors import SettingsError
 from redunet.experiment import Learner
-from redunet.plan import Plan
+from redunet.plan import STREAM, Plan
 from redunet.reproduce import REPRODUCTIONS
 from redunet.rivals import CLOSED_FORM, GRADIENT
 from redunet.rivals.published import settings as published_settings
@@ -51,13 +51,12 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Settings of closed-form methods chosen on training data, by `redunet tune --method`."""
 
-STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
 FEATURES = tuple(
     field.name
     for field in fields(Plan)
     if field.name not in (*STREAM, "seed", *Settings.__dataclass_fields__)
 )
-"""What of a plan is about the stream, and what about the features; the rest is the network's."""
+"""What of a plan is about the features."""
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
 

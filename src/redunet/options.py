@@ -23,6 +23,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
 ]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe", metavar="NAME", help="Settings under one name; redunet recipes lists them."
+    ),
+]
 
 _PATIENCE_S = 2.0
 

@@ -22,6 +22,7 @@ from redunet.datasets import load
 from redunet.experiment import run
 from redunet.features import FeatureMap, PatchFilters, Scattering
 from redunet.plan import FEATURES, Plan
+from redunet.progress import silent
 from redunet.selection import held_out_rows, labels_by_components, tune
 
 PLAN = Plan(
@@ -306,9 +307,8 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
     )
     monkeypatch.setattr(commands, "load", lambda name, folder: blind)
     plan = Plan(n_layers=2, train_per_class=30, features="standardize")
-    commands.tune_plan(
-        plan, {"eps": [0.5]}, [4], 8, True, tmp_path, "cpu", "2GB", None, lambda what, share: None
-    )
+    search = commands.Search({"eps": [0.5]}, per_class=8)
+    commands.tune_plan(plan, search, [4], True, tmp_path, "cpu", "2GB", None, silent)
     record = json.loads((tmp_path / "tune.json").read_text())
     assert record["plan"]["data"] == "digits"
     assert record["candidates"][0]["held_out_accuracy"] > 0.8

@@ -17,6 +17,7 @@ from redunet.errors import ReduNetError, SettingsError
 from redunet.model_cli import COMMANDS
 from redunet.options import (
     DataDir,
+    DataName,
     Device,
     Memory,
     Out,
@@ -157,7 +158,7 @@ def run(
 
 @main.command()
 def tune(
-    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    data: DataName = "digits",
     out: Out = Path("runs/tune"),
     method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
     recipe: RecipeName = None,
@@ -173,28 +174,34 @@ def tune(
     paper_rule: Annotated[
         bool, typer.Option(help="For redunet: compute the paper's rule too.")
     ] = True,
+    most: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Try N combinations, drawn at random; by default all."),
+    ] = None,
+    first_task: Annotated[
+        bool, typer.Option("--first-task", help="Look at the first task's samples alone.")
+    ] = False,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
 ) -> None:
-    """Choose settings on training data; test data is never read.
+    """Choose settings on training data, all of it or the first task's; test data is never read.
 
     Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
     or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
-    from redunet.commands import tune_plan, tune_rival
+    from redunet.commands import Search, tune_plan, tune_rival
     from redunet.recipes import planned
 
     plan = planned(recipe).changed({"data": data, **parsed(settings)})
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
-    wanted = whole_numbers("components", components, least=1)
+    wanted = Search(grid, per_class, most, first_task)
+    numbers = whole_numbers("components", components, least=1)
     with progress_bar() as tell:
         if method == "redunet":
-            said = tune_plan(
-                plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
-            )
+            said = tune_plan(plan, wanted, numbers, paper_rule, out, device, memory, data_dir, tell)
         else:
-            said = tune_rival(method, plan, grid, per_class, out, device, data_dir, tell)
+            said = tune_rival(method, plan, wanted, out, device, data_dir, tell)
     Console().print(*said, sep="\n")
 
 
@@ -240,7 +247,7 @@ def reproduce(
 
 @main.command()
 def compare(
-    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    data: DataName = "digits",
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="By default all that are named above.")
     ] = None,
@@ -295,6 +302,45 @@ def compare(
             progress=tell,
         )
     Console().print(*standings(record, out), sep="\n")
+
+
+@main.command()
+def orders(
+    data: DataName = "digits",
+    number: Annotated[int, typer.Option("--orders", help="How many orders.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/orders-DATA.")] = None,
+    recipe: RecipeName = None,
+    settings: Settings = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Learn a data set in random orders of its classes, and compare the model files.
+
+    No network is built: what is learnt, and so the file, says all. The feature map is the same
+    for each order.
+
+    Example: redunet orders --data digits --orders 25
+    """
+    from redunet.commands import orders_verdict
+    from redunet.orders import learn_in_orders
+    from redunet.recipes import planned
+    from redunet.settings import whole_number
+
+    plan = planned(recipe).changed({"data": data, **parsed(settings)})
+    words = [f"--orders {number}", *([f"--recipe {recipe}"] if recipe else [])]
+    words += [f"--set {word}" for word in settings or []]
+    out = out or Path("runs") / f"orders-{data}"
+    with progress_bar() as tell:
+        record = learn_in_orders(
+            plan,
+            out,
+            " ".join(["redunet orders --data", data, *words]),
+            seeds=range(whole_number("orders", number, least=1)),
+            device=device,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*orders_verdict(record, out), sep="\n")
 
 
 @main.command()

@@ -19,6 +19,7 @@ from redunet.recipes import of_model
 from redunet.settings import resolve_device
 from redunet.sources import Source, Wanted
 from redunet.tool.lock import Tell, changing
+from redunet.tool.look import held
 from redunet.tool.matching import (
     at,
     label_type,
@@ -104,7 +105,8 @@ def learn(
             f"class {label!r} has one sample: what is kept of it is that sample"
             for label, count in now.items()
             if count == 1
-        ],
+        ]
+        + (held(model) if created else []),
         **_holdings(path, model),
     }
 

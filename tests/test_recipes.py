@@ -99,6 +99,7 @@ def test_a_classifier_from_a_recipe_has_its_settings() -> None:
     changed = from_recipe("features", eps=0.7, normalize="class", input_range=(0, 1), memory="1MB")
     assert (changed.eps, changed.input_range, changed.memory) == (0.7, (0, 1), "1MB")
     assert redunet.from_recipe is from_recipe
+    assert all(f'"{name}"' in (from_recipe.__doc__ or "") for name in RECIPES)
 
 
 def test_filters_come_from_the_images_given() -> None:
@@ -132,6 +133,7 @@ def test_pixels_of_images_and_vectors_as_they_are() -> None:
     ("name", "images", "changes", "message"),
     [
         ("imagez", None, {}, "expected a recipe among paper-mnist, .*features, got 'imagez'"),
+        (["features"], None, {}, r"expected a recipe among .*, got \['features'\]"),
         ("images-fast", None, {}, "expected images for the features 'patches' to be made from"),
         ("paper-cifar10", None, {}, "expected images for the features 'lift' to be made from"),
         ("features", None, {"order_seed": 1}, "expected settings among .*, got 'order_seed'"),
@@ -140,11 +142,17 @@ def test_pixels_of_images_and_vectors_as_they_are() -> None:
         ("images-fast", [[1, 2], [3]], {}, "inhomogeneous"),
         ("images-fast", X.reshape(len(X), -1), {}, "expected images of shape"),
         ("images-fast", X / 255, {}, "whole"),
+        (
+            "paper-cifar10",
+            X[:, 0],
+            {"mean_per": "channel"},
+            r"expected input_shape=\(height, width",
+        ),
         ("paper-mnist", np.full((2, 3, 3), np.nan), {}, "NaN"),
     ],
 )
 def test_a_mistake_is_one_line(
-    name: str, images: Any, changes: dict[str, Any], message: str
+    name: Any, images: Any, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ReduNetError, match=message) as caught:
         from_recipe(name, images, **changes)

@@ -273,7 +273,8 @@ def compare(
     exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda. Each run has a folder of its
     own, so several commands may work on different methods of one --out side by side; the tables
     are of all that is finished there. A recipe is ReduNet's, and its features are also those of
-    the closed-form methods.
+    the closed-form methods, whose regularisation was chosen for pixels: choose it anew with
+    redunet tune --method lda --recipe NAME, and give it by --set lda.regularization=VALUE.
 
     Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
     """

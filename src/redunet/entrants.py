@@ -14,7 +14,7 @@ from redunet.plan import STREAM, Plan
 from redunet.reproduce import REPRODUCTIONS
 from redunet.rivals import CLOSED_FORM, GRADIENT
 from redunet.rivals.published import settings as published_settings
-from redunet.settings import Settings
+from redunet.settings import Settings, resolve_device
 from redunet.streams import Task
 
 NAMES = {
@@ -151,7 +151,7 @@ class Entrant:
             )
             return gradient
         plan = self.plan.changed({"seed": seed})
-        features = plan.feature_map(tasks)
+        features = plan.feature_map(tasks, resolve_device(device))
         if self.method == "redunet":
             return plan.learner(features, device, memory)
         own = {key: value for key, value in self.settings.items() if key not in FEATURES}

@@ -115,7 +115,7 @@ OF_INPUT = ("normalize", "input_range")
 
 def find(name: str) -> Recipe:
     """The recipe of that name."""
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise SettingsError(f"expected a recipe among {', '.join(RECIPES)}, got {name!r}")
     return RECIPES[name]
 

@@ -21,9 +21,9 @@ from redunet.report.chapters import write_page
 from redunet.report.comparison import comparison_sections
 from redunet.report.page import page as page_of
 from redunet.report.sections import sections
+from tests.made_records import HOSTILE
+from tests.made_records import RECORDS as REPRODUCTIONS
 from tests.test_comparison_report import RECORDS as COMPARISONS
-from tests.test_report import HOSTILE
-from tests.test_report import RECORDS as REPRODUCTIONS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install it")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

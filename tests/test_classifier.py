@@ -26,7 +26,7 @@ from redunet import (
     SettingsError,
     StreamingWarning,
 )
-from redunet.features import Standardize
+from redunet.features import PatchFilters, Standardize
 
 
 @parametrize_with_checks([ReduNetClassifier(n_layers=6)])  # type: ignore[untyped-decorator]
@@ -236,11 +236,18 @@ def test_named_columns_are_remembered_and_checked(digits: Any, tmp_path: Any) ->
 
 def test_a_map_learnt_from_data_is_said_to_stay(digits: Any) -> None:
     X, y = digits
-    model = ReduNetClassifier(n_layers=2, features=Standardize.learn(X)).fit(X, y)
-    with pytest.warns(LearntFeaturesWarning, match="learnt from data and stays"):
-        model.forget([3])
-    with pytest.warns(LearntFeaturesWarning, match="learnt from data and stays"):
-        model.unlearn(X[:1], y[:1])
+    images = X.reshape(-1, 8, 8)
+    maps: dict[str, Any] = {
+        "means and deviations": Standardize.learn(images),
+        "filters made of patches of images": PatchFilters.learn(images, 0, 4, 3),
+    }
+    for held, features in maps.items():
+        model = ReduNetClassifier(n_layers=2, features=features).fit(X, y)
+        said = rf"learnt from data and stays as it is: .* \({held}\) is not withdrawn"
+        with pytest.warns(LearntFeaturesWarning, match=said):
+            model.forget([3])
+        with pytest.warns(LearntFeaturesWarning, match=said):
+            model.unlearn(X[:1], y[:1])
 
 
 def test_nothing_learnt_nothing_told() -> None:

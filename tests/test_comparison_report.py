@@ -29,7 +29,7 @@ from redunet.report.palette import METHODS
 from redunet.report.readme import main
 from redunet.report.tables import terminal_table
 from redunet.reproduce import PAPER
-from tests.test_report import HOSTILE, Page, tables_of_equal_columns
+from tests.made_records import HOSTILE, Page, tables_of_equal_columns
 
 LAST = {
     "redunet": 0.96,

@@ -20,8 +20,9 @@ from sklearn.naive_bayes import GaussianNB
 from redunet import FileAccessError, ReduNetClassifier, SettingsError
 from redunet.datasets import load
 from redunet.experiment import run
-from redunet.features import FeatureMap, PatchFilters, Scattering
+from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering
 from redunet.plan import FEATURES, Plan
+from redunet.progress import silent
 from redunet.selection import held_out_rows, labels_by_components, tune
 
 PLAN = Plan(
@@ -218,7 +219,8 @@ def test_features_of_a_plan_have_its_settings() -> None:
     plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, cells=1, threshold=0.2, seed=3)
     plan = plan.changed({"mirrored": True, "root": True})
     tasks = plan.stream(data)
-    scattering = Scattering((8, 8), J=1, pool=2)
+    plain = Scattering((8, 8), J=1, pool=2)
+    scattering = Chain(plain, Root(plain.n_features))
     assert (
         plan.changed(
             {"features": "scattering", "standardized": False, "statistics_from": "nowhere"}
@@ -241,10 +243,8 @@ def test_features_of_a_plan_have_its_settings() -> None:
             threshold=0.2,
             source=source,
             mirrored=True,
-            root=True,
         )
-        assert states_equal(mine, expected)
-        assert mine.n_features == 12
+        assert states_equal(mine, Chain(expected, Root(12)))
 
 
 def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
@@ -338,9 +338,8 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
     )
     monkeypatch.setattr(commands, "load", lambda name, folder: blind)
     plan = Plan(n_layers=2, train_per_class=30, features="standardize")
-    commands.tune_plan(
-        plan, {"eps": [0.5]}, [4], 8, True, tmp_path, "cpu", "2GB", None, lambda what, share: None
-    )
+    search = commands.Search({"eps": [0.5]}, per_class=8)
+    commands.tune_plan(plan, search, [4], True, tmp_path, "cpu", "2GB", None, silent)
     record = json.loads((tmp_path / "tune.json").read_text())
     assert record["plan"]["data"] == "digits"
     assert record["candidates"][0]["held_out_accuracy"] > 0.8

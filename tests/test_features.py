@@ -16,6 +16,7 @@ from redunet.features import (
     Flatten,
     GaussianLift,
     PatchFilters,
+    Root,
     Scattering,
     Standardize,
     restore,
@@ -37,7 +38,8 @@ MAPS: dict[str, FeatureMap] = {
     "lift, linear": GaussianLift.learn(IMAGES, 1, n_kernels=3, relu=False),
     "scattering": SCATTERING,
     "patches": PatchFilters.learn(IMAGES, 1, 5, patch_size=3),
-    "patches, mirrored, root": PatchFilters.learn(IMAGES, 1, 5, 3, mirrored=True, root=True),
+    "patches, mirrored": PatchFilters.learn(IMAGES, 1, 5, 3, mirrored=True),
+    "roots": Chain(SCATTERING, Root(SCATTERING.n_features)),
     "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
 }
 

@@ -17,7 +17,7 @@ from PIL import Image
 from redunet.errors import DataError
 from redunet.report import figures
 from redunet.report.lines import _apart
-from tests.test_report import (
+from tests.made_records import (
     RECORDS,
     every_record,
 )

@@ -299,6 +299,34 @@ def test_steps_follow_the_schedule_up_to_the_cap() -> None:
     assert Schedule(5, 3.0, 1.0, "relative").at(0, 0.05) * 0.05 == MAX_RELATIVE_STEP
 
 
+def test_a_relative_step_does_not_depend_on_how_many_samples_there_are(small: Any) -> None:
+    X, y = small
+    once = moments_of(X, y)
+    often = moments_of(np.concatenate([X] * 8), np.concatenate([y] * 8))
+    apart = {}
+    for kind in ("absolute", "relative"):
+        schedule = Schedule(3, 0.4, 0.9, kind)
+        few, many = (build_network(m, 0.5, schedule) for m in (once, often))
+        apart[kind] = error(many.last_moments() / 8, few.last_moments())
+    assert apart["relative"] < 1e-12
+    assert apart["absolute"] > 0.05
+    # Memberships of new samples depend on it, as C_j does: so must their sharpness.
+    Z = unit_rows(torch.from_numpy(X))
+    assert error(many.transform(Z, 8.0), few.transform(Z, 1.0)) < 1e-12
+    assert error(many.transform(Z, 1.0), few.transform(Z, 1.0)) > 0.05
+
+
+@pytest.mark.parametrize(("step", "turns"), [(0.3, False), (1.0, False), (2.0, True)])
+def test_up_to_a_relative_step_of_one_no_direction_is_lost(
+    small: Any, step: float, turns: bool
+) -> None:
+    network = build_network(moments_of(*small), 0.5, Schedule(1, step, 1.0, "relative"))
+    (layer,) = network.layers
+    changes = layer.E - layer.gamma[:, None, None] * layer.C
+    values = torch.linalg.eigvalsh(torch.eye(12, dtype=torch.float64) + layer.step * changes)
+    assert (float(values.min()) <= 0) == turns
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_depth_ends_where_the_objective_gains_too_little(small: Any, keep: bool) -> None:
     moments = moments_of(*small)

@@ -24,7 +24,7 @@ from redunet.report.chapters import write_page
 from redunet.report.model_sections import model_sections
 from redunet.report.plots import significant
 from tests.conftest import classes_on_subspaces
-from tests.test_report import KNOWN, Page
+from tests.made_records import KNOWN, Page
 
 RESULTS = Path(__file__).parents[1] / "results"
 pytestmark = pytest.mark.usefixtures("one_thread")

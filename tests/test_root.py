@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from redunet.errors import DataError
-from redunet.features import Chain, PatchFilters, Root, Scattering, restore
+from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering, restore
 from redunet.features.root import rounded_root
 from redunet.plan import Plan
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 14, 14), dtype=np.uint8)
-MAPS = {
+MAPS: dict[str, FeatureMap] = {
     "patches": PatchFilters.learn(IMAGES, seed=0, n_filters=6, patch_size=4),
     "scattering": Scattering((14, 14), 2),
 }

@@ -272,11 +272,34 @@ def test_forget_unlearn_and_merge_are_exact(tmp_path: Path, folder: Path, model:
     ]
 
 
-def test_a_learnt_map_is_not_withdrawn(tmp_path: Path, folder: Path) -> None:
-    done("learn", tmp_path / "m", folder, "--features", "standardize", *SET)
-    assert "the feature map was learnt from data" in redunet("forget", tmp_path / "m", "dog").stderr
-    assert "the feature map was learnt from data" in redunet("inspect", tmp_path / "m").stderr
-    assert "standardize of 3 x 4 values, learnt from data" in done("inspect", tmp_path / "m").stdout
+LEARNT = {
+    "standardize": "means and deviations",
+    "lift": "a mean image",
+    "patches": "filters made of patches of images",
+    "patches-kmeans": "filters made of patches of images, and means and deviations",
+}
+
+
+@pytest.mark.parametrize("features", LEARNT)
+def test_a_learnt_map_is_said_to_stay(tmp_path: Path, folder: Path, features: str) -> None:
+    path, held = tmp_path / "m", f"({LEARNT[features]})"
+    small = ("n_filters=2", "patch_size=2", f"standardized={features == 'patches-kmeans'}")
+    how = [word for setting in small for word in ("--set", setting)]
+    stays = (
+        f"redunet: the feature map was learnt from data: what it holds of that data {held} stays "
+        f"when classes or samples are withdrawn\n"
+    )
+    gone = (
+        f"redunet: the feature map was learnt from data and stays as it is: what it holds of that "
+        f"data {held} is not withdrawn\n"
+    )
+    assert done("learn", path, folder, "--features", features, *how, *SET).stderr == stays
+    assert done("learn", path, folder).stderr == ""  # told once, when the map is made
+    assert stays in done("inspect", path).stderr
+    assert json.loads(done("inspect", path, "--json").stdout)["notes"][-1] in stays
+    assert done("unlearn", path, write_images(tmp_path / "some", range(20))).stderr == gone
+    assert done("forget", path, "dog").stderr == gone
+    assert json.loads(done("forget", path, "cat", "--json").stdout)["notes"] == [gone[9:-1]]
 
 
 def test_inspect_says_what_a_model_holds(tmp_path: Path, model: Path) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from redunet.network import ReduNet, build_network, extend_network
     from redunet.rate import rate_reduction
     from redunet.readouts import LinearDiscriminant, NearestSubspace
+    from redunet.recipes import from_recipe
 
 _HOMES = {
     "ClassMoments": "moments",
@@ -48,6 +49,7 @@ _HOMES = {
     "StreamingWarning": "built",
     "build_network": "network",
     "extend_network": "network",
+    "from_recipe": "recipes",
     "rate_reduction": "rate",
 }
 
@@ -71,6 +73,7 @@ __all__ = [
     "__version__",
     "build_network",
     "extend_network",
+    "from_recipe",
     "rate_reduction",
 ]
 

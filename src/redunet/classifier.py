@@ -48,11 +48,19 @@ class ReduNetClassifier(
     step_decay : float, default=0.933
         Layer ℓ has the step ``step * step_decay**ℓ``.
     step_kind : {"absolute", "relative"}, default="absolute"
-        "absolute" is the paper's. "relative" takes ``step`` as τ = ηα, so that
-        a layer moves features as far with many samples as with few (α falls
-        as 1/m). Either way ηα is capped at 2.
+        "absolute" takes ``step`` as η. It is the paper's, and the default, so
+        that the paper's settings and files made with them stay as published.
+        "relative" takes it as τ = ηα; recipes beyond the paper use it. As α
+        falls as 1/m, a layer of absolute step hardly moves features once there
+        are many samples; one of relative step moves a class's moments as far
+        with any number m. On class j a layer is I + τ(E/α − P_j), where E/α
+        and P_j = C_j/α_j have eigenvalues in (0, 1]: up to τ = 1 it is positive
+        definite, so no direction is lost or turned round. Above 1 some may be;
+        steps up to τ = 2 are taken as given, larger ones of either kind as 2.
     sharpness : float, default=1.0
-        λ, the confidence of the estimated memberships of new samples.
+        λ, the confidence of the estimated memberships of new samples. They come
+        from λ‖C_j z‖, and C_j falls as 1/n_j: with ten times the samples, ten
+        times the λ gives the same memberships.
     n_components : int, default=None
         Dimension of each class's subspace in the read-out; None means 28, or
         one below the number of features where that is less. A class of lower

@@ -17,9 +17,11 @@ from redunet.errors import ReduNetError, SettingsError
 from redunet.model_cli import COMMANDS
 from redunet.options import (
     DataDir,
+    DataName,
     Device,
     Memory,
     Out,
+    RecipeName,
     Settings,
     as_tuple,
     parsed,
@@ -91,11 +93,24 @@ def demo(out: Out = Path("demo")) -> None:
 
 
 @main.command()
+def recipes() -> None:
+    """List the recipes: settings under one name, what each is for, takes and reached.
+
+    Example: redunet recipes, then redunet run --data mnist --recipe images-fast
+    """
+    from redunet.commands import recipe_table
+    from redunet.recipes import RECIPES
+
+    Console().print(recipe_table(RECIPES))
+
+
+@main.command()
 def run(
     data: Annotated[
         str | None, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")
     ] = None,
     out: Out = Path("runs/run"),
+    recipe: RecipeName = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     settings: Settings = None,
     joint: Annotated[bool, typer.Option(help="Compare with joint training at the end.")] = True,
@@ -105,7 +120,8 @@ def run(
 ) -> None:
     """Learn any data set task after task, and write down what happened.
 
-    Settings come from a TOML file, from --set, or both. Of the stream: n_tasks, tasks,
+    Settings come from a recipe, from a TOML file, from --set; what comes later in this list
+    replaces what came before. Of the stream: n_tasks, tasks,
     order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
     standardize-pixel, lift, lift-linear, scattering, patches, patches-kmeans), statistics_from
     (first-task, whole-training-set, nowhere), mean_per, n_kernels, centred, n_scales, pool,
@@ -117,11 +133,14 @@ def run(
     """
     from redunet.commands import own_experiment, verdict
     from redunet.plan import Plan
+    from redunet.recipes import planned
     from redunet.reproduce import carry_out
 
-    plan = Plan.from_toml(config) if config else Plan()
+    plan = planned(recipe)
+    plan = Plan.from_toml(config, plan) if config else plan
     plan = plan.changed({"data": data} if data else {}).changed(parsed(settings))
-    words = [f"--set {word}" for word in settings or []]
+    words = [f"--recipe {recipe}"] if recipe else []
+    words += [f"--set {word}" for word in settings or []]
     command = " ".join(["redunet run --data", plan.data, *words])
     with progress_bar() as tell:
         record = carry_out(
@@ -140,9 +159,10 @@ def run(
 
 @main.command()
 def tune(
-    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    data: DataName = "digits",
     out: Out = Path("runs/tune"),
     method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
+    recipe: RecipeName = None,
     settings: Settings = None,
     search: Annotated[
         list[str] | None,
@@ -155,28 +175,34 @@ def tune(
     paper_rule: Annotated[
         bool, typer.Option(help="For redunet: compute the paper's rule too.")
     ] = True,
+    most: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Try N combinations, drawn at random; by default all."),
+    ] = None,
+    first_task: Annotated[
+        bool, typer.Option("--first-task", help="Look at the first task's samples alone.")
+    ] = False,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
 ) -> None:
-    """Choose settings on training data; test data is never read.
+    """Choose settings on training data, all of it or the first task's; test data is never read.
 
     Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
     or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
-    from redunet.commands import tune_plan, tune_rival
-    from redunet.plan import Plan
+    from redunet.commands import Search, tune_plan, tune_rival
+    from redunet.recipes import planned
 
-    plan = Plan().changed({"data": data, **parsed(settings)})
+    plan = planned(recipe).changed({"data": data, **parsed(settings)})
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
-    wanted = whole_numbers("components", components, least=1)
+    wanted = Search(grid, per_class, most, first_task)
+    numbers = whole_numbers("components", components, least=1)
     with progress_bar() as tell:
         if method == "redunet":
-            said = tune_plan(
-                plan, grid, wanted, per_class, paper_rule, out, device, memory, data_dir, tell
-            )
+            said = tune_plan(plan, wanted, numbers, paper_rule, out, device, memory, data_dir, tell)
         else:
-            said = tune_rival(method, plan, grid, per_class, out, device, data_dir, tell)
+            said = tune_rival(method, plan, wanted, out, device, data_dir, tell)
     Console().print(*said, sep="\n")
 
 
@@ -222,11 +248,12 @@ def reproduce(
 
 @main.command()
 def compare(
-    data: Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")] = "digits",
+    data: DataName = "digits",
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="By default all that are named above.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of what is random.")] = "0",
+    recipe: RecipeName = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -246,7 +273,9 @@ def compare(
     Methods: redunet; by gradient descent finetune, joint (the upper bound), lwf, ewc, si, and with
     exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda. Each run has a folder of its
     own, so several commands may work on different methods of one --out side by side; the tables
-    are of all that is finished there.
+    are of all that is finished there. A recipe is ReduNet's, and its features are also those of
+    the closed-form methods, whose regularisation was chosen for pixels: choose it anew with
+    redunet tune --method lda --recipe NAME, and give it by --set lda.regularization=VALUE.
 
     Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
     """
@@ -267,6 +296,7 @@ def compare(
             out,
             methods=tuple(NAMES) if methods is None else words_of(methods),
             seeds=whole_numbers("seeds", seeds, least=0),
+            recipe=recipe,
             changes=changes,
             device=device,
             memory=memory,
@@ -330,6 +360,45 @@ def ablate(
             progress=tell,
         )
     Console().print(*findings(record, out), sep="\n")
+
+
+@main.command()
+def orders(
+    data: DataName = "digits",
+    number: Annotated[int, typer.Option("--orders", help="How many orders.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/orders-DATA.")] = None,
+    recipe: RecipeName = None,
+    settings: Settings = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Learn a data set in random orders of its classes, and compare the model files.
+
+    No network is built: what is learnt, and so the file, says all. The feature map is the same
+    for each order.
+
+    Example: redunet orders --data digits --orders 25
+    """
+    from redunet.commands import orders_verdict
+    from redunet.orders import learn_in_orders
+    from redunet.recipes import planned
+    from redunet.settings import whole_number
+
+    plan = planned(recipe).changed({"data": data, **parsed(settings)})
+    words = [f"--orders {number}", *([f"--recipe {recipe}"] if recipe else [])]
+    words += [f"--set {word}" for word in settings or []]
+    out = out or Path("runs") / f"orders-{data}"
+    with progress_bar() as tell:
+        record = learn_in_orders(
+            plan,
+            out,
+            " ".join(["redunet orders --data", data, *words]),
+            seeds=range(whole_number("orders", number, least=1)),
+            device=device,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    Console().print(*orders_verdict(record, out), sep="\n")
 
 
 @main.command()

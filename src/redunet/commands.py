@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from redunet import selection, storage
 from redunet.datasets import load
+from redunet.errors import SettingsError
 from redunet.experiment import environment, write_record
 from redunet.plan import Plan
 from redunet.progress import Progress
+from redunet.recipes import Recipe
 from redunet.report.ablation import ingredients_grid, recipe_grid, recipe_notes
 from redunet.report.methods import (
     accuracy_grid,
@@ -26,9 +31,25 @@ from redunet.report.tables import accuracy_table, terminal_table
 from redunet.reproduce import Reproduction
 from redunet.rivals import CLOSED_FORM
 from redunet.settings import one_of, resolve_device
-from redunet.streams import pooled
+from redunet.streams import Task, pooled
 
 Lines = list[Any]
+
+
+def recipe_table(recipes: Mapping[str, Recipe]) -> Table:
+    """Each recipe: what it is for, what it takes, what it reached, what it is."""
+    table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True, padding=(0, 1))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, recipe in recipes.items():
+        settings = ", ".join(f"{key}={value}" for key, value in recipe.settings.items())
+        said = {"Takes": recipe.cost, "Reached": recipe.reached, "Settings": settings}
+        lines = [Text(recipe.purpose)]
+        for word, text in said.items():
+            if text:
+                lines.append(Text.assemble((f"{word}: ", "dim"), text))
+        table.add_row(name, Text("\n").join(lines))
+    return table
 
 
 def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
@@ -41,11 +62,41 @@ def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
     return Reproduction(None, f"ReduNet on {name}", plan, {reading: r})
 
 
+@dataclass(frozen=True)
+class Search:
+    """Which settings are tried, and on which training samples.
+
+    Parameters
+    ----------
+    grid : mapping from setting to values
+    per_class : int, default=200
+        Samples of each class to evaluate on.
+    most : int, default=None
+        At most so many combinations, drawn at random; None tries all.
+    first_task : bool, default=False
+        Whether to look at the first task's samples alone.
+    """
+
+    grid: Mapping[str, Sequence[Any]]
+    per_class: int = 200
+    most: int | None = None
+    first_task: bool = False
+
+    def tasks(self, plan: Plan, data_dir: Path | None) -> tuple[Task, ...]:
+        """The tasks whose training samples decide; features come from the first of them too."""
+        if self.first_task and plan.statistics_from == "whole-training-set":
+            raise SettingsError(
+                "expected statistics_from=first-task where settings are chosen on the first task, "
+                "got 'whole-training-set'"
+            )
+        tasks = plan.stream(load(plan.data, data_dir))
+        return tasks[:1] if self.first_task else tasks
+
+
 def tune_plan(
     plan: Plan,
-    grid: Mapping[str, Sequence[Any]],
+    search: Search,
     n_components: Sequence[int],
-    per_class: int,
     paper_rule: bool,
     out: Path,
     device: str,
@@ -54,31 +105,29 @@ def tune_plan(
     progress: Progress,
 ) -> Lines:
     """Choose settings on a plan's training data; leave a record of all candidates."""
-    tasks = plan.stream(load(plan.data, data_dir))
+    tasks = search.tasks(plan, data_dir)
     model = plan.learner(plan.feature_map(tasks, resolve_device(device)), device, memory)
-    x_train, y_train = pooled(tasks, "train")
     found = selection.tune(
         model,
-        x_train,
-        y_train,
-        grid,
+        *pooled(tasks, "train"),
+        search.grid,
         n_components=n_components,
-        per_class=per_class,
+        per_class=search.per_class,
         seed=plan.seed,
         paper_rule=paper_rule,
+        most=search.most,
         progress=progress,
     )
-    record = {"plan": plan.to_dict(), "grid": dict(grid), **environment(), **found}
+    record = {"plan": plan.to_dict(), **_searched(search, tasks), **environment(), **found}
     write_record(storage.make_folder(out) / "tune.json", record)
-    names = [*grid, "n_components", "held_out_accuracy", "estimated_label_accuracy"]
+    names = [*search.grid, "n_components", "held_out_accuracy", "estimated_label_accuracy"]
     return _best(plan.data, found, names, out)
 
 
 def tune_rival(
     method: str,
     plan: Plan,
-    grid: Mapping[str, Sequence[Any]],
-    per_class: int,
+    search: Search,
     out: Path,
     device: str,
     data_dir: Path | None,
@@ -86,22 +135,33 @@ def tune_rival(
 ) -> Lines:
     """Choose a closed-form rival's settings on a plan's training data, and leave a record."""
     one_of("method", method, ("redunet", *CLOSED_FORM))
-    tasks = plan.stream(load(plan.data, data_dir))
-    model = CLOSED_FORM[method](features=plan.feature_map(tasks), device=device)
-    x_train, y_train = pooled(tasks, "train")
+    tasks = search.tasks(plan, data_dir)
+    features = plan.feature_map(tasks, resolve_device(device))
     found = selection.tune_closed_form(
-        model, x_train, y_train, grid, per_class=per_class, seed=plan.seed, progress=progress
+        CLOSED_FORM[method](features=features, device=device),
+        *pooled(tasks, "train"),
+        search.grid,
+        per_class=search.per_class,
+        seed=plan.seed,
+        most=search.most,
+        progress=progress,
     )
     of_network = plan.settings().to_dict()
     what = {name: value for name, value in plan.to_dict().items() if name not in of_network}
-    record = {"method": method, "plan": what, "grid": dict(grid), **environment(), **found}
+    record = {"method": method, "plan": what, **_searched(search, tasks), **environment(), **found}
     write_record(storage.make_folder(out) / "tune.json", record)
-    return _best(f"{method} on {plan.data}", found, [*grid, "held_out_accuracy"], out)
+    return _best(f"{method} on {plan.data}", found, [*search.grid, "held_out_accuracy"], out)
+
+
+def _searched(search: Search, tasks: Sequence[Task]) -> dict[str, Any]:
+    """What was searched, and the classes of the tasks whose samples decided."""
+    return {"grid": dict(search.grid), "tasks_seen": [list(task.classes) for task in tasks]}
 
 
 def _best(what: str, found: dict[str, Any], names: list[str], out: Path) -> Lines:
     """A table of the best candidates."""
-    table = Table(title=f"{what}, best on {found['chosen_on']}", title_justify="left")
+    title = f"{what}, best of {found['tried']} on {found['chosen_on']}"
+    table = Table(title=title, title_justify="left")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for candidate in found["candidates"][:10]:
@@ -156,6 +216,23 @@ def findings(record: dict[str, Any], out: Path) -> Lines:
         *(joint_words(run["joint"]) for run in record["runs"] if run.get("joint")),
         f"Left behind: {out / 'report.html'}, report.md, record.json and accuracy.png",
     ]
+
+
+def orders_verdict(record: dict[str, Any], out: Path) -> Lines:
+    """What came of learning in several orders."""
+    table = Table(title=record["what"], title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("seed", "tasks", "model file, sha256"):
+        table.add_column(name)
+    for order in record["orders"]:
+        tasks = " | ".join(" ".join(map(str, task)) for task in order["tasks"])
+        table.add_row(str(order["seed"]), tasks, order["sha256"][:16])
+    files, every = record["files"], len(record["orders"])
+    said = (
+        f"All {every} orders, and all classes at once, gave one file: {record['joint_sha256']}"
+        if files == 1
+        else f"{files} different files came of {every} orders and of all classes at once."
+    )
+    return [table, said, f"Left behind: {out / 'record.json'}"]
 
 
 def _metrics_line(summary: dict[str, float]) -> str:

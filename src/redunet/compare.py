@@ -8,12 +8,13 @@ from typing import Any
 
 from redunet import storage
 from redunet.datasets import load
-from redunet.entrants import FEATURES, NAMES, STREAM, Entrant, check_methods
+from redunet.entrants import FEATURES, NAMES, Entrant, check_methods
 from redunet.errors import SettingsError
 from redunet.experiment import read_record, record_so_far, run, write_record
 from redunet.metrics import summed_confusion
-from redunet.plan import completed
+from redunet.plan import STREAM, completed
 from redunet.progress import Progress, silent
+from redunet.recipes import find
 from redunet.report.blocks import Chapter
 from redunet.report.comparison import comparison_sections
 from redunet.report.document import to_markdown
@@ -50,6 +51,7 @@ def compare(
     *,
     methods: Sequence[str] = tuple(NAMES),
     seeds: Sequence[int] = (0,),
+    recipe: str | None = None,
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     device: str = "auto",
     memory: str = "2GB",
@@ -72,8 +74,11 @@ def compare(
         Keys of `redunet.entrants.NAMES`.
     seeds : sequence of int, default=(0,)
         A method in which nothing is random runs once, whatever the seeds.
+    recipe : str, default=None
+        ReduNet's features and network in place of those that are usual for the
+        data; the closed-form methods have its features too.
     changes : mapping from a method to settings, default=None
-        Settings other than the usual ones.
+        Settings other than the usual ones, or than the recipe's.
     device, memory
         As for `ReduNetClassifier`.
     data_dir : Path, default=None
@@ -86,7 +91,11 @@ def compare(
     dict
         The record, as it was saved.
     """
-    changes = changes or {}
+    changes = dict(changes or {})
+    if recipe is not None:
+        whole = find(recipe).plan().to_dict()
+        chosen = {key: value for key, value in whole.items() if key not in (*STREAM, "seed")}
+        changes["redunet"] = {**chosen, **changes.get("redunet", {})}
     check_methods([*(methods or ["none"]), *changes])
     dataset = load(data, data_dir)
     everyone = {method: Entrant.of(method, data, changes) for method in NAMES}

@@ -10,11 +10,11 @@ from typing import Any
 
 from redunet.errors import SettingsError
 from redunet.experiment import Learner
-from redunet.plan import Plan
+from redunet.plan import STREAM, Plan
 from redunet.reproduce import REPRODUCTIONS
 from redunet.rivals import CLOSED_FORM, GRADIENT
 from redunet.rivals.published import settings as published_settings
-from redunet.settings import Settings
+from redunet.settings import Settings, resolve_device
 from redunet.streams import Task
 
 NAMES = {
@@ -54,13 +54,12 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
 """The same on the features of a recipe, by recipe and data set; others have their defaults."""
 
-STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
 FEATURES = tuple(
     field.name
     for field in fields(Plan)
     if field.name not in (*STREAM, "seed", *Settings.__dataclass_fields__)
 )
-"""What of a plan is about the stream, and what about the features; the rest is the network's."""
+"""What of a plan is about the features."""
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
 
@@ -155,7 +154,7 @@ class Entrant:
             )
             return gradient
         plan = self.plan.changed({"seed": seed})
-        features = plan.feature_map(tasks)
+        features = plan.feature_map(tasks, resolve_device(device))
         if self.method == "redunet":
             return plan.learner(features, device, memory)
         own = {key: value for key, value in self.settings.items() if key not in FEATURES}

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
-from redunet.features import FeatureMap
+from redunet.features import FeatureMap, held_of_data
 from redunet.inputs import Embedding, checked_labels, checked_samples, one_line_errors
 from redunet.model import Model
 from redunet.moments import ClassMoments
@@ -259,10 +259,11 @@ class MomentEstimator(BaseEstimator):
         return self
 
     def _say_what_stays(self) -> Self:
-        if self.features is not None and self.features.learnt_from_data:
+        held = held_of_data(self.features)
+        if held is not None:
             warnings.warn(
-                "the feature map was learnt from data and stays as it is: what it holds of the "
-                "data it was learnt from is not withdrawn",
+                f"the feature map was learnt from data and stays as it is: what it holds of that "
+                f"data ({held}) is not withdrawn",
                 LearntFeaturesWarning,
                 stacklevel=3,
             )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from redunet.options import Device, Memory, Settings, parsed, progress_bar
+from redunet.options import Device, Memory, RecipeName, Settings, parsed, progress_bar
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[
@@ -40,6 +40,7 @@ Quiet = Annotated[
 def learn(
     model: Model,
     data: Data,
+    recipe: RecipeName = None,
     features: Annotated[
         str | None,
         typer.Option(help="Of a new model: pixels, standardize, standardize-pixel, lift, ..."),
@@ -54,10 +55,10 @@ def learn(
     """Create a model or extend it: new classes, or more samples of old ones.
 
     Data may be larger than memory. Settings are given when the model is created, and kept in it:
-    those of `redunet run` but for the stream's, and normalize and input_range. Features that are
-    learnt from data are learnt from the data of that first call.
+    a recipe, and those of `redunet run` but for the stream's, and normalize and input_range.
+    Features that are learnt from data are learnt from the data of that first call.
 
-    Example: redunet learn birds.safetensors photos/ --set n_components=12,
+    Example: redunet learn birds.safetensors photos/ --recipe images-fast,
     then redunet learn birds.safetensors more-photos/
     """
     from redunet.tool import lines, teach
@@ -69,6 +70,7 @@ def learn(
             data,
             given,
             _wanted(True, label, skip_bad),
+            recipe=recipe,
             device=device,
             tell=_teller(quiet),
             progress=progress,

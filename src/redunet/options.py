@@ -16,12 +16,19 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from redunet.errors import SettingsError
 
 Out = Annotated[Path, typer.Option(help="Folder for what is left behind; a run there goes on.")]
+DataName = Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder where the data may lie already.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, ...")]
 Memory = Annotated[str, typer.Option(help="Layers that fit are kept, others are built anew.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe", metavar="NAME", help="Settings under one name; redunet recipes lists them."
+    ),
 ]
 
 _PATIENCE_S = 2.0

@@ -50,6 +50,9 @@ _WHOLE = {
 }
 STATISTICS = ("first-task", "whole-training-set", "nowhere")
 
+STREAM = ("data", "n_tasks", "tasks", "order_seed", "train_per_class", "test_per_class")
+"""Which parameters are about the stream; the others are about features and network."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -134,15 +137,18 @@ class Plan:
     tol: float | None = None
 
     @classmethod
-    def from_toml(cls, path: Path) -> Plan:
-        """A plan from a TOML file whose keys are the parameters; unknown keys are errors."""
+    def from_toml(cls, path: Path, start: Plan | None = None) -> Plan:
+        """A plan from a TOML file whose keys are the parameters; unknown keys are errors.
+
+        What the file does not name is as in ``start``, or as usual.
+        """
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingsError(f"{path} is not a TOML file: {error}") from error
-        return cls().changed(values)
+        return (start or cls()).changed(values)
 
     def changed(self, values: Mapping[str, Any]) -> Plan:
         """The plan with some parameters replaced."""
@@ -221,10 +227,15 @@ class Plan:
         is the same for each.
         """
         first = tasks[0]
-        shape = first.data.x_train.shape[1:]
-        images = first.data.x_train
-        if self.statistics_from == "first-task":
-            images = first.x_train
+        of_first = self.statistics_from == "first-task"
+        return self.features_from(first.x_train if of_first else first.data.x_train, device)
+
+    def features_from(self, images: NDArray[Any], device: str = "cpu") -> FeatureMap:
+        """The feature map, learnt from given images, (n, height, width[, channels]).
+
+        Where nothing is to be learnt, the images say which shape others have.
+        """
+        shape = images.shape[1:]
         if self.features == "pixels":
             return Flatten(shape)
         if self.features == "standardize":
@@ -248,6 +259,20 @@ class Plan:
             centred=self.centred,
             per=per,
         )
+
+    def features_for(self, samples: NDArray[Any] | None, device: str = "cpu") -> FeatureMap | None:
+        """The same for samples of any kind; None where they are vectors to be taken as they are.
+
+        So are samples that nothing is known of, where the plan asks for pixels.
+        """
+        if self.features == "pixels" and (samples is None or samples.ndim == 2):
+            return None
+        if samples is None:
+            raise SettingsError(
+                f"expected images for the features {self.features!r} to be made from, got none: "
+                f"pass images=, such as those of the first task"
+            )
+        return self.features_from(samples, device)
 
     def _local_features(self, shape: tuple[int, ...], images: NDArray[Any]) -> FeatureMap:
         """Scattering or patches, not standardized."""

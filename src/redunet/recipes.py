@@ -1,13 +1,25 @@
-"""Recipes: settings under one name, chosen in advance and frozen."""
+"""Recipes: settings under one name, chosen in advance and frozen.
+
+`redunet recipes` lists them. In Python, `redunet.from_recipe` makes a model of
+one; on the command line, ``--recipe NAME`` does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array
+
+from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
+from redunet.inputs import one_line_errors
+from redunet.plan import STREAM, Plan
+from redunet.settings import resolve_device
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,10 @@ class Recipe:
     cost: str
     reached: str
     settings: Mapping[str, Any]
+
+    def plan(self, data: str | None = None) -> Plan:
+        """The plan of that recipe, for a data set of `redunet.datasets` where one is named."""
+        return Plan().changed({**self.settings, **({} if data is None else {"data": data})})
 
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -93,8 +109,96 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 """All recipes, by name."""
 
 
+OF_INPUT = ("normalize", "input_range")
+"""Settings of a model that no plan has: an experiment always takes the usual ones."""
+
+
 def find(name: str) -> Recipe:
     """The recipe of that name."""
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise SettingsError(f"expected a recipe among {', '.join(RECIPES)}, got {name!r}")
     return RECIPES[name]
+
+
+def planned(name: str | None) -> Plan:
+    """The plan of the recipe of that name; the usual one where none is named."""
+    return Plan() if name is None else find(name).plan()
+
+
+def from_recipe(
+    name: str,
+    images: ArrayLike | None = None,
+    *,
+    device: str = "auto",
+    memory: str = "2GB",
+    **changes: Any,
+) -> ReduNetClassifier:
+    """A classifier with the settings of a recipe, that has learnt nothing yet.
+
+    Parameters
+    ----------
+    name : str
+        "paper-mnist", "paper-cifar10", "images-fast", "images-best" or
+        "features"; `redunet recipes` says what each is for, takes and reached.
+    images : array-like of shape (n, height, width[, channels]), default=None
+        What filters and statistics are learnt from, and what later samples look
+        like: those of the first task, so that nothing leaks from later ones.
+        They are not learnt yet. Recipes for vectors need none.
+    device, memory
+        As for `ReduNetClassifier`.
+    **changes
+        Single settings in place of the recipe's: parameters of
+        `redunet.plan.Plan` but those of streams, ``normalize``, ``input_range``.
+
+    Returns
+    -------
+    ReduNetClassifier
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> digits = load_digits()
+    >>> images, y = digits.images.astype("uint8"), digits.target
+    >>> first = y < 5
+    >>> model = from_recipe("images-fast", images[first], n_filters=20, patch_size=3)
+    >>> model = model.partial_fit(images[first], y[first]).partial_fit(images[~first], y[~first])
+    >>> model.n_features_in_, model.moments_.n_features  # 2 signs · 20 filters · 3 · 3 cells
+    (64, 360)
+    """
+    plan, of_input = of_model(changes, name)
+    if images is not None:
+        with one_line_errors():
+            images = check_array(images, dtype="numeric", allow_nd=True)
+    samples = None if images is None else np.asarray(images)
+    features = plan.features_for(samples, resolve_device(device))
+    model = plan.learner(features, device, memory)
+    model.set_params(**of_input)
+    return model
+
+
+def of_model(settings: Mapping[str, Any], name: str | None = None) -> tuple[Plan, dict[str, Any]]:
+    """Settings of a model that learns no stream of a known data set, checked.
+
+    Parameters
+    ----------
+    settings : mapping
+        Parameters of `Plan` but those of streams, and those of the input.
+    name : str, default=None
+        Of a recipe, whose settings they replace.
+
+    Returns
+    -------
+    plan : Plan
+    of_input : dict
+        Settings of the input, to be given to the estimator.
+    """
+    known = [field.name for field in fields(Plan) if field.name not in STREAM]
+    for key in settings:
+        if key not in (*known, *OF_INPUT):
+            raise SettingsError(
+                f"expected settings among {', '.join((*known, *OF_INPUT))}, got {key!r}"
+            )
+    of_input = {key: settings[key] for key in OF_INPUT if key in settings}
+    plan = planned(name).changed({k: v for k, v in settings.items() if k not in of_input})
+    plan.settings()  # a mistake shows before the work
+    return plan, of_input

@@ -21,6 +21,7 @@ from redunet.experiment import joint_check, peak_memory, rates_by_layer, run, su
 from redunet.metrics import summed_confusion
 from redunet.plan import Plan
 from redunet.progress import Progress, silent
+from redunet.recipes import RECIPES
 from redunet.report.blocks import Chapter
 from redunet.report.document import to_markdown
 from redunet.report.figures import accuracy_over_tasks, rate_by_layer
@@ -79,7 +80,7 @@ REPRODUCTIONS = {
     "mnist": Reproduction(
         "mnist",
         "ReduNet on MNIST, as published",
-        Plan(data="mnist", n_layers=200, n_components=28),
+        RECIPES["paper-mnist"].plan("mnist"),
         {"as published, 28 components": 28},
     ),
     "mnist-tuned": Reproduction(
@@ -99,7 +100,7 @@ REPRODUCTIONS = {
     "cifar10": Reproduction(
         "cifar10",
         "ReduNet on CIFAR-10, five random Gaussian kernels",
-        Plan(data="cifar10", features="lift", centred=True, n_layers=50, n_components=50),
+        RECIPES["paper-cifar10"].plan("cifar10"),
         {"50 components, chosen on training data": 50, "15 components, as published": 15},
     ),
     "cifar10-uncentred": Reproduction(

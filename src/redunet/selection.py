@@ -1,10 +1,10 @@
 """Choosing settings on training data: test data cannot be touched, it is not even passed in.
 
-Two rules. *Held out*: some samples of each class are withdrawn from the
-moments, which is exact and costs one product, the network is built from the
-rest, and the samples withdrawn are labelled. *The paper's*: the network is
-built from everything and the training samples' estimated memberships at the
-last layer are compared with their labels. Both look at the same samples, at
+Two rules. *Held out*: the network is built from all but some samples of each
+class, which are then labelled. *The paper's*: the network is built from
+everything and the training samples' estimated memberships at the last layer
+are compared with their labels; the samples held out are then added to what
+was learnt of the others, which is exact. Both look at the same samples, at
 most a stated number of each class. Closed-form rivals know the first rule only.
 """
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +22,10 @@ from torch import Tensor
 
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
-from redunet.estimator import LearntFeaturesWarning, MomentEstimator
 from redunet.progress import Progress, silent
 from redunet.readouts import NearestSubspace
 from redunet.rivals.closed_form import ClosedForm
-
-Estimator = TypeVar("Estimator", bound=MomentEstimator)
+from redunet.settings import whole_number
 
 SEARCHED = (
     "n_layers",
@@ -68,9 +65,10 @@ def tune(
     per_class: int = 200,
     seed: int = 0,
     paper_rule: bool = True,
+    most: int | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Try all combinations of settings on training data.
+    """Try combinations of settings on training data.
 
     Parameters
     ----------
@@ -84,9 +82,12 @@ def tune(
     per_class : int, default=200
         Samples of each class to evaluate on.
     seed : int, default=0
-        Of the choice of these samples.
+        Of the choice of these samples, and of combinations where not all are tried.
     paper_rule : bool, default=True
         Whether to compute the paper's rule too, at the price of a second network.
+    most : int, default=None
+        At most so many networks: where the grid has more combinations, so many
+        of them are drawn at random. None tries all.
     progress : callable, default=nothing
         Told what begins, and which share of the whole is done.
 
@@ -94,22 +95,22 @@ def tune(
     -------
     dict
         ``candidates``, best first by held-out accuracy, and ``chosen`` by each
-        rule, with what they were chosen on.
+        rule, with what they were chosen on, and how much of the grid was tried.
     """
     unknown = [name for name in grid if name not in SEARCHED]
     if unknown:
         raise SettingsError(f"expected settings among {', '.join(SEARCHED)}, got {unknown[0]!r}")
+    combinations, tried = _combinations(grid, most, seed)
     mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = x_train[mask], y_train[mask]
-    whole = type(model)(**model.get_params(deep=False)).fit(x_train, y_train)
-    rest = _without(whole, x_out, y_out)
+    rest = type(model)(**model.get_params(deep=False)).fit(x_train[~mask], y_train[~mask])
+    whole = copy.copy(rest).partial_fit(x_out, y_out) if paper_rule else None
     candidates = []
-    combinations = list(_combinations(grid))
     for number, settings in enumerate(combinations, 1):
         progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
         by_components = labels_by_components(rest.set_params(**settings), x_out, n_components)
         estimated = None
-        if paper_rule:
+        if whole is not None:
             estimated = _estimated(whole.set_params(**settings), x_out, y_out)
         for components, labels in by_components.items():
             accuracy = float(np.mean(labels == y_out))
@@ -124,7 +125,9 @@ def tune(
         chosen["paper"] = max(candidates, key=lambda c: c["estimated_label_accuracy"])
     return {
         "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
-        "trained_on": f"{int((~mask).sum())} other training samples (held_out), all (paper)",
+        "trained_on": f"{int((~mask).sum())} other training samples"
+        + (" (held_out), all (paper)" if paper_rule else ""),
+        "tried": tried,
         "seed": seed,
         "chosen": chosen,
         "candidates": candidates,
@@ -139,9 +142,10 @@ def tune_closed_form(
     *,
     per_class: int = 200,
     seed: int = 0,
+    most: int | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Try all combinations of a closed-form rival's settings on training data.
+    """Try combinations of a closed-form rival's settings on training data.
 
     Parameters
     ----------
@@ -149,7 +153,7 @@ def tune_closed_form(
         Whose other settings all candidates share; it is not changed.
     x_train, y_train : ndarray
     grid : mapping from setting to values
-    per_class, seed, progress
+    per_class, seed, most, progress
         As for `tune`.
 
     Returns
@@ -165,12 +169,13 @@ def tune_closed_form(
     if unknown or not grid:
         got = repr(unknown[0]) if unknown else "none"
         raise SettingsError(f"expected settings among {', '.join(known)} to search, got {got}")
-    combinations, params = list(_combinations(grid)), model.get_params(deep=False)
+    combinations, tried = _combinations(grid, most, seed)
+    params = model.get_params(deep=False)
     for settings in combinations:
         type(model)(**{**params, **settings}).own_settings()  # a mistake shows before the work
     mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = x_train[mask], y_train[mask]
-    rest = _without(type(model)(**params).fit(x_train, y_train), x_out, y_out)
+    rest = type(model)(**params).fit(x_train[~mask], y_train[~mask])
     candidates = []
     for number, settings in enumerate(combinations, 1):
         progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
@@ -180,22 +185,25 @@ def tune_closed_form(
     return {
         "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
         "trained_on": f"{int((~mask).sum())} other training samples",
+        "tried": tried,
         "seed": seed,
         "chosen": {"held_out": candidates[0]},
         "candidates": candidates,
     }
 
 
-def _without(whole: Estimator, X: NDArray[Any], y: NDArray[Any]) -> Estimator:
-    """A copy of a model from which samples are withdrawn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LearntFeaturesWarning)
-        return copy.deepcopy(whole).unlearn(X, y)
-
-
-def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+def _combinations(
+    grid: Mapping[str, Sequence[Any]], most: int | None, seed: int
+) -> tuple[list[dict[str, Any]], str]:
+    """The settings to try, in the order of the grid, and words for how many they are."""
+    if most is not None:
+        whole_number("most", most, least=1)
+    every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if most is None or len(every) <= most:
+        return every, f"all {len(every)} combinations"
+    drawn = np.random.RandomState([seed, most]).permutation(len(every))[:most]
+    words = f"{most} of {len(every)} combinations, drawn at random"
+    return [every[index] for index in sorted(drawn)], words
 
 
 def labels_by_components(

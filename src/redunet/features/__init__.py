@@ -30,6 +30,7 @@ __all__ = [
     "Root",
     "Scattering",
     "Standardize",
+    "held_of_data",
     "restore",
 ]
 
@@ -62,6 +63,32 @@ class FeatureMap(Protocol):
 _KINDS: dict[str, Any] = {
     cls.kind: cls for cls in (Flatten, GaussianLift, PatchFilters, Root, Scattering, Standardize)
 }
+
+
+_HELD = {
+    GaussianLift.kind: "a mean image",
+    PatchFilters.kind: "filters made of patches of images",
+    Standardize.kind: "means and deviations",
+}
+
+
+def held_of_data(features: FeatureMap | None) -> str | None:
+    """What a feature map holds of the data that it was learnt from; None where it was not.
+
+    Examples
+    --------
+    >>> import torch
+    >>> held_of_data(Standardize.learn(torch.tensor([[1.0], [3.0]])))
+    'means and deviations'
+    >>> held_of_data(Flatten((3,))) is None
+    True
+    """
+    if features is None or not features.learnt_from_data:
+        return None
+    if isinstance(features, Chain):
+        parts = map(held_of_data, (features.first, features.second))
+        return ", and ".join(part for part in parts if part is not None)
+    return _HELD.get(features.kind, "statistics")
 
 
 def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:

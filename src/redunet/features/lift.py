@@ -59,11 +59,7 @@ class GaussianLift:
     learnt_from_data: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.input_shape) != 3 or self.n_kernels < 1:
-            raise SettingsError(
-                f"expected input_shape=(height, width, channels) and n_kernels of at least 1, "
-                f"got {self.input_shape} and {self.n_kernels}"
-            )
+        _check(self.input_shape, self.n_kernels)
 
     @classmethod
     def learn(
@@ -85,6 +81,7 @@ class GaussianLift:
         pixels = torch.as_tensor(images)
         if len(pixels) == 0:
             raise DataError("expected images to learn a mean image from, got none")
+        _check(tuple(pixels.shape[1:]), n_kernels)
         mean = pixels.sum(dim=0, dtype=torch.float64) / len(pixels)
         if per == "channel":
             mean = mean.mean(dim=(0, 1)).expand(mean.shape).contiguous()
@@ -159,3 +156,11 @@ class GaussianLift:
             "learnt_from_data": self.learnt_from_data,
         }
         return values, {} if self.mean_image is None else {"mean_image": self.mean_image}
+
+
+def _check(input_shape: tuple[int, ...], n_kernels: int) -> None:
+    if len(input_shape) != 3 or n_kernels < 1:
+        raise SettingsError(
+            f"expected input_shape=(height, width, channels) and n_kernels of at least 1, "
+            f"got {input_shape} and {n_kernels}"
+        )

@@ -11,6 +11,7 @@ from torch import Tensor
 from redunet import storage
 from redunet.anatomy import Subspaces
 from redunet.classifier import ReduNetClassifier
+from redunet.features import held_of_data
 from redunet.settings import Settings
 
 Found = dict[str, Any]
@@ -112,9 +113,15 @@ def _notes(model: ReduNetClassifier, few: list[Any]) -> list[str]:
             f"{len(few)} of {len(model.moments_)} classes have fewer samples than features "
             f"({shown}): their moments come close to the samples themselves"
         )
-    if model.features is not None and model.features.learnt_from_data:
-        notes.append(
-            "the feature map was learnt from data: what it holds of that data stays when classes "
-            "or samples are withdrawn"
-        )
-    return notes
+    return [*notes, *held(model)]
+
+
+def held(model: ReduNetClassifier) -> list[str]:
+    """A line about what a model holds of the data that its feature map was learnt from."""
+    what = held_of_data(model.features)
+    if what is None:
+        return []
+    return [
+        f"the feature map was learnt from data: what it holds of that data ({what}) stays when "
+        f"classes or samples are withdrawn"
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,14 @@ from numpy.typing import NDArray
 
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import DataError, FileAccessError, SettingsError
-from redunet.features import FeatureMap, Flatten
+from redunet.features import FeatureMap
 from redunet.plan import Plan
 from redunet.progress import Progress, silent
+from redunet.recipes import of_model
+from redunet.settings import resolve_device
 from redunet.sources import Source, Wanted
-from redunet.streams import Task
 from redunet.tool.lock import Tell, changing
+from redunet.tool.look import held
 from redunet.tool.matching import (
     at,
     label_type,
@@ -35,35 +36,6 @@ MOST_FEATURES = 2**15
 """Beyond it the second moment of one class alone takes more than 8 GB."""
 
 _SAMPLE_BYTES = 2**27
-_OF_STREAMS = {
-    "data",
-    "n_tasks",
-    "tasks",
-    "order_seed",
-    "train_per_class",
-    "test_per_class",
-}
-_OF_INPUT = ("normalize", "input_range")
-
-
-@dataclass(frozen=True, eq=False)
-class _Images:
-    """Samples that a feature map may be learnt from."""
-
-    x_train: NDArray[Any]
-    name: str = "own"
-
-    @property
-    def y_train(self) -> NDArray[Any]:
-        return np.zeros(len(self.x_train), dtype=np.int64)
-
-    @property
-    def x_test(self) -> NDArray[Any]:
-        return self.x_train[:0]
-
-    @property
-    def y_test(self) -> NDArray[Any]:
-        return self.y_train[:0]
 
 
 def learn(
@@ -72,6 +44,7 @@ def learn(
     settings: Mapping[str, Any],
     wanted: Wanted,
     *,
+    recipe: str | None = None,
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
@@ -84,9 +57,10 @@ def learn(
         Of the model.
     data : sequence of Path
     settings : mapping
-        Of a new model: parameters of `Plan` but those of streams, and
-        ``normalize`` and ``input_range``.
+        Of a new model, as `redunet.recipes.of_model` knows them.
     wanted : Wanted
+    recipe : str, default=None
+        Of a new model: settings under one name, which single ones replace.
     device : str, default="auto"
     tell : callable
     progress : callable
@@ -98,17 +72,18 @@ def learn(
     """
     with changing(path, tell):
         model = _existing(path, device)
-        if model is not None and settings:
+        given = [*(["recipe"] if recipe else []), *sorted(settings)]
+        if model is not None and given:
             raise SettingsError(
                 f"{path} exists and keeps the settings that it was made with: "
-                f"leave out {', '.join(sorted(settings))}, or name a new model"
+                f"leave out {', '.join(given)}, or name a new model"
             )
-        plan, of_input = _parted(settings)
+        plan, of_input = of_model(settings, recipe)
         sources = open_all(data, wanted, model)
         created = model is None
         if model is None:
-            model = _new_model(plan, sources, progress)
-            model.set_params(device=device, **of_input)
+            features = _features(plan, sources, device, progress)
+            model = plan.learner(features, device, "2GB").set_params(**of_input)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
         columns = sources[0].columns
         for source, batch in read(sources, "learning", progress):
@@ -130,7 +105,8 @@ def learn(
             f"class {label!r} has one sample: what is kept of it is that sample"
             for label, count in now.items()
             if count == 1
-        ],
+        ]
+        + (held(model) if created else []),
         **_holdings(path, model),
     }
 
@@ -209,39 +185,21 @@ def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
     return y
 
 
-def _parted(settings: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
-    """Settings of network and features, checked; settings of the input."""
-    known = [field.name for field in fields(Plan) if field.name not in _OF_STREAMS]
-    for name in settings:
-        if name not in (*known, *_OF_INPUT):
-            raise SettingsError(
-                f"expected settings among {', '.join((*known, *_OF_INPUT))}, got {name!r}"
-            )
-    of_input = {name: settings[name] for name in _OF_INPUT if name in settings}
-    return Plan().changed({n: v for n, v in settings.items() if n not in of_input}), of_input
-
-
-def _new_model(plan: Plan, sources: Sequence[Source], progress: Progress) -> ReduNetClassifier:
-    """A model that has learnt nothing yet, with the features that the plan asks for."""
-    how = plan.settings().to_dict()
-    features = _features(plan, sources, progress)
-    if features is not None and features.n_features > MOST_FEATURES:
-        raise DataError(_too_many(features.n_features))
-    return ReduNetClassifier(**how, features=features)
-
-
-def _features(plan: Plan, sources: Sequence[Source], progress: Progress) -> FeatureMap | None:
+def _features(
+    plan: Plan, sources: Sequence[Source], device: str, progress: Progress
+) -> FeatureMap | None:
+    """The feature map of a new model, made for and from its first data."""
     first = next(batch.X for _, batch in read(sources, "opening", silent))
     shape = first.shape[1:]
-    if plan.features == "pixels":
-        if len(shape) == 1 and shape[0] > MOST_FEATURES:
-            raise DataError(_too_many(shape[0]))
-        return None if len(shape) == 1 else Flatten(shape)
-    images = first
-    if plan.statistics_from != "nowhere":
-        images = _spread(sources, max(1, _SAMPLE_BYTES // (8 * math.prod(shape))), progress)
-    nothing = np.arange(0)
-    return plan.feature_map((Task((), _Images(images), np.arange(len(images)), nothing),))
+    if len(shape) == 1 and plan.features == "pixels" and shape[0] > MOST_FEATURES:
+        raise DataError(_too_many(shape[0]))
+    samples = first
+    if plan.features != "pixels" and plan.statistics_from != "nowhere":
+        samples = _spread(sources, max(1, _SAMPLE_BYTES // (8 * math.prod(shape))), progress)
+    features = plan.features_for(samples, resolve_device(device))
+    if features is not None and features.n_features > MOST_FEATURES:
+        raise DataError(_too_many(features.n_features))
+    return features
 
 
 def _spread(sources: Sequence[Source], most: int, progress: Progress) -> NDArray[Any]:

@@ -264,11 +264,13 @@ def lower_product_(
 def mirror_(A: Tensor) -> Tensor:
     """Copy the lower triangle of A, (..., d, d), onto the upper one, and return A."""
     d, size = A.shape[-1], 128
+    lower = torch.ones(size, size, dtype=torch.bool, device=A.device).tril_()
     for start in range(0, d, size):
         strip = A[..., start : start + size, :]
         A[..., :start, start : start + size] = strip[..., :start].mT
         block = strip[..., start : start + size]
-        block.copy_(block.tril() + block.tril(-1).mT)
+        n = block.shape[-1]
+        block.copy_(torch.where(lower[:n, :n], block, block.mT))
     return A
 
 

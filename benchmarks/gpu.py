@@ -22,7 +22,7 @@ from benchmarks.cases import (
     pass_through,
     second_moments,
 )
-from benchmarks.from_samples import FromSamples
+from benchmarks.from_samples import FromSamples, Way
 from benchmarks.measure import (
     Row,
     build_floor,
@@ -41,6 +41,7 @@ from redunet.construction import Pass, SecondMoments
 from redunet.readouts import NearestSubspace
 
 K = 10
+WAYS: tuple[Way, ...] = ("a", "b", "c")
 REDUCED = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -111,21 +112,19 @@ def transforms(device: str, d: int, n: int) -> list[Row]:
 
 
 def against_samples(device: str, d: int, m: int, dtype: torch.dtype) -> Row:
-    """The two constructions from the samples."""
+    """The constructions from the samples."""
     Sigma, coding = second_moments(K, d, m, device)
     Z = [torch.randn(m // K, d, dtype=dtype, device=device) for _ in range(K)]
-    a, b = FromSamples(Z, coding.eps, "a"), FromSamples(Z, coding.eps, "b")
-    works: dict[str, Callable[[], object]] = {
-        "layer": one_layer(Sigma.to(dtype), coding),
-        "a": lambda: a.layer(STEP),
-        "b": lambda: b.layer(STEP),
-    }
+    works: dict[str, Callable[[], object]] = {"layer": one_layer(Sigma.to(dtype), coding)}
+    for way in WAYS:
+        samples = FromSamples(Z, coding.eps, way)
+        works[way] = lambda samples=samples: samples.layer(STEP)  # type: ignore[misc]
     took = interleaved(works, 3, device)
     return {
         "case": f"build a layer, d {d}, k {K}, m {m:,}, {short(dtype)}",
         "measured": took["layer"],
-        "faster_than_a": took["a"] / took["layer"],
-        "faster_than_b": took["b"] / took["layer"],
+        **{f"faster_than_{way}": took[way] / took["layer"] for way in WAYS},
+        "other": ", ".join(f"({way}) {took[way]:.3g} s" for way in WAYS),
     }
 
 

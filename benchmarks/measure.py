@@ -109,6 +109,7 @@ _COLUMNS = (
     ("over_primitives", 1, "/ primitives"),
     ("faster_than_a", 1, "× (a)"),
     ("faster_than_b", 1, "× (b)"),
+    ("faster_than_c", 1, "× (c)"),
     ("other", 1, ""),
 )
 

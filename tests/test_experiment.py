@@ -19,7 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from redunet import FileAccessError, ReduNetClassifier, SettingsError
 from redunet.datasets import load
-from redunet.experiment import run
+from redunet.experiment import peak_memory, run
 from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering
 from redunet.plan import FEATURES, Plan
 from redunet.progress import silent
@@ -39,6 +39,20 @@ def numbers(record: dict[str, Any]) -> Any:
     """What must not depend on interruptions: everything but times, memory and date."""
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in record["tasks"]]
     return rows, record["summary"], record["settings"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_the_peak_of_memory_is_that_of_the_process_itself() -> None:
+    large = np.ones(2**28, dtype=np.uint8)  # the parent's, which no child must be charged with
+    assert peak_memory() > large.nbytes
+    program = (
+        "from redunet.experiment import peak_memory; x = bytearray(SIZE); print(peak_memory())"
+    )
+    few, many = (
+        int(subprocess.check_output([sys.executable, "-c", program.replace("SIZE", str(size))]))
+        for size in (1, 2**27)
+    )
+    assert many - few == pytest.approx(2**27, rel=0.1)
 
 
 class StopError(Exception):

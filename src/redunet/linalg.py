@@ -20,8 +20,8 @@ from torch import Tensor
 
 from redunet.errors import NumericalError
 
-_INVERTED_WHOLE, _FACTORED_WHOLE = 256, 104
-"""Matrices up to these sizes are left to LAPACK; larger ones are halved."""
+_INVERTED_WHOLE, _FACTORED_WHOLE = (400, 256), (200, 104)
+"""Matrices up to these sizes, on a CPU and on a GPU, are left to LAPACK; larger ones are halved."""
 
 _MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 8, 96, 16
 """More or thinner strips save operations, but a product of thin strips is slow, and so is
@@ -140,10 +140,10 @@ def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
     failed, to be asked all at once: asking holds up a GPU.
     """
     d = A.shape[-1]
-    if d <= _INVERTED_WHOLE:
+    if d <= _INVERTED_WHOLE[A.device.type != "cpu"]:
         factor, info = torch.linalg.cholesky_ex(A)
         if A.device.type == "cpu":
-            out.copy_(torch.cholesky_inverse(factor))
+            out.copy_(torch.cholesky_inverse(factor).mT)  # by columns, so as it lies
         else:  # there it takes one matrix after another
             W = _inverse_factor(factor)
             mirror_(out.copy_(W.mT @ W))
@@ -173,7 +173,7 @@ def _invert_factor_(A: Tensor, scratch: Tensor) -> list[Tensor]:
     With W11 and G21 as above, A22 − G21 G21ᵀ gives W22, and W21 = −W22 G21 W11.
     """
     d = A.shape[-1]
-    if d <= _FACTORED_WHOLE:
+    if d <= _FACTORED_WHOLE[A.device.type != "cpu"]:
         factor, info = torch.linalg.cholesky_ex(A)
         A.copy_(_inverse_factor(factor))
         return [info]
@@ -264,11 +264,13 @@ def lower_product_(
 def mirror_(A: Tensor) -> Tensor:
     """Copy the lower triangle of A, (..., d, d), onto the upper one, and return A."""
     d, size = A.shape[-1], 128
+    lower = torch.ones(size, size, dtype=torch.bool, device=A.device).tril_()
     for start in range(0, d, size):
         strip = A[..., start : start + size, :]
         A[..., :start, start : start + size] = strip[..., :start].mT
         block = strip[..., start : start + size]
-        block.copy_(block.tril() + block.tril(-1).mT)
+        n = block.shape[-1]
+        block.copy_(torch.where(lower[:n, :n], block, block.mT))
     return A
 
 

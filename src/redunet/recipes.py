@@ -102,7 +102,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             },
         ),
         "images-fixed": Recipe(
-            "Written signs and the like: features fixed in advance, that hold nothing of any image.",
+            "Written signs and the like: features fixed in advance, which hold nobody's images.",
             "3,472 features of images of 28 x 28 pixels; wants a GPU.",
             "",
             {

@@ -44,6 +44,8 @@ def test_a_recipe_is_a_plan_that_can_be_carried_out(name: str) -> None:
     assert RECIPES[name].purpose.endswith(".")
     with pytest.raises(TypeError):
         RECIPES["mine"] = RECIPES[name]  # type: ignore[index]
+    with pytest.raises(TypeError):
+        RECIPES[name].settings["eps"] = 1.0  # type: ignore[index]
 
 
 def test_no_recipe_is_the_usual_plan() -> None:

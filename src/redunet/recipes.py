@@ -43,6 +43,9 @@ class Recipe:
     reached: str
     settings: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
     def plan(self, data: str | None = None) -> Plan:
         """The plan of that recipe, for a data set of `redunet.datasets` where one is named."""
         return Plan().changed({**self.settings, **({} if data is None else {"data": data})})

@@ -48,10 +48,31 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "ridge": {"regularization": 0.1},
         "qda": {"regularization": 0.8, "distance": "correlation"},
     },
+    "cifar10": {
+        "lda": {"regularization": 0.1},
+        "ridge": {"regularization": 0.1},
+        "qda": {"regularization": 0.6, "distance": "gaussian"},
+    },
 }
 """Settings of closed-form methods chosen on training data, by `redunet tune --method`."""
 
-CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
+    ("images-best", "cifar10"): {
+        "lda": {"regularization": 0.003},
+        "ridge": {"regularization": 0.001},
+        "qda": {"regularization": 0.6, "distance": "gaussian"},
+    },
+    ("images-best", "fashion_mnist"): {
+        "lda": {"regularization": 0.001},
+        "ridge": {"regularization": 0.0001},
+        "qda": {"regularization": 0.6, "distance": "gaussian"},
+    },
+    ("images-fixed", "mnist"): {
+        "lda": {"regularization": 0.003},
+        "ridge": {"regularization": 0.001},
+        "qda": {"regularization": 0.1, "distance": "gaussian"},
+    },
+}
 """The same on the features of a recipe, by recipe and data set; others have their defaults."""
 
 FEATURES = tuple(

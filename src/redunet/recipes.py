@@ -86,17 +86,17 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         ),
         "images-best": Recipe(
             "Small images of things that look as natural in a mirror, as accurately as can be.",
-            "8,000 features, a file of 2.6 GB for ten classes; wants a GPU.",
-            "",
+            "8,000 features, a file of 2.6 GB for ten classes; wants a GPU with 40 GB.",
+            "CIFAR-10 0.803 ± 0.002 (results/images-best-cifar10.json), "
+            "Fashion-MNIST 0.919 ± 0.002 (results/images-best-fashion_mnist.json).",
             {
                 "features": "patches",
                 "n_filters": 1000,
-                "cells": 2,
                 "mirrored": True,
                 "root": True,
                 "standardized": False,
                 "n_layers": 1,
-                "eps": 0.5,
+                "eps": 0.25,
                 "step": 0.2,
                 "step_kind": "relative",
                 "sharpness": 3.0,
@@ -107,7 +107,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "images-fixed": Recipe(
             "Written signs and the like: features fixed in advance, which hold nobody's images.",
             "3,472 features of images of 28 x 28 pixels; wants a GPU.",
-            "",
+            "MNIST 0.993 (results/images-fixed-mnist.json).",
             {
                 "features": "scattering",
                 "n_scales": 3,
@@ -115,12 +115,11 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "standardized": False,
                 "statistics_from": "nowhere",
                 "n_layers": 1,
-                "eps": 0.5,
+                "eps": 1.0,
                 "step": 0.2,
                 "step_kind": "relative",
                 "sharpness": 3.0,
-                "readout": "discriminant",
-                "ridge": 0.003,
+                "n_components": 120,
             },
         ),
         "features": Recipe(

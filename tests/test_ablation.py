@@ -307,8 +307,8 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
     assert text[1:5] == [
         "|  | task 1 | task 2 | task 3 |",
         "| --- | ---: | ---: | ---: |",
-        "| **ReduNet, images-fast (ours)** | 0.910 ± 0.014 | 0.900 ± 0.014 | 0.890 ± 0.014 |",
-        "| nearest subspace | 0.810 ± 0.014 | 0.800 ± 0.014 | 0.790 ± 0.014 |",
+        "| **ReduNet, images-fast (ours)** | 0.9100 ± 0.0141 | 0.9000 ± 0.0141 | 0.8900 ± 0.0141 |",
+        "| nearest subspace | 0.8100 ± 0.0141 | 0.8000 ± 0.0141 | 0.7900 ± 0.0141 |",
     ]
     assert text[9:15] == [
         "| ReduNet, paper (theirs) | 0.999 | 0.990 | 0.984 |",
@@ -318,10 +318,11 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
         "| features | whitening | layers | read-out | accuracy |",
         "| --- | --- | --- | --- | ---: |",
     ]
-    assert text[15] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.000 ± 0.005 |"
-    own = "| **patches, 48** | – | 1, relative step 0.3 | linear discriminant | 0.050 ± 0.005 |"
+    assert text[15] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.0000 ± 0.0050 |"
+    step = f"1, relative step {find('images-fast').settings['step']:g}"
+    own = f"| **patches, 48** | – | {step} | linear discriminant | 0.0500 ± 0.0050 |"
     assert text[20] == own
-    assert text[24].startswith("| patches, 48 | ρ = 0.01 | 1, relative step 0.3 | linear disc")
+    assert text[24].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
     assert text[25].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
     assert len(text) == 27
 

@@ -105,7 +105,7 @@ def test_a_classifier_from_a_recipe_has_its_settings() -> None:
 
 
 def test_filters_come_from_the_images_given() -> None:
-    how: dict[str, Any] = {**SMALL, "features": "patches", "standardized": False}
+    how: dict[str, Any] = {**SMALL, "features": "patches", "standardized": False, "root": False}
     model = from_recipe("images-fast", X[FIRST], **how)
     settings = find("images-fast").plan()
     theirs = PatchFilters.learn(

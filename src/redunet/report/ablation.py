@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from redunet.report.blocks import Block, Code, Grid, Picture, Plot, Section, Words
 from redunet.report.record_plots import (
     accuracy_plot,
@@ -16,6 +18,7 @@ from redunet.report.tables import (
     grid_markdown,
     in_bytes,
     in_seconds,
+    markdown_table,
     markdown_text,
     measure,
     shown,
@@ -23,6 +26,11 @@ from redunet.report.tables import (
 )
 
 MEASURES = ("average", "forgetting", "decay")
+
+_CLOSED = {"ncm", "lda", "ridge", "qda"}
+_WITH_EXEMPLARS = {"icarl": "iCaRL", "er": "ER", "derpp": "DER++"}
+_PLACES = 4
+"""Of accuracies: methods on the same features may differ by a few samples in ten thousand."""
 
 
 def ablation_sections(record: Record) -> list[Section]:
@@ -60,7 +68,8 @@ def recipe_grid(record: Record, measures: tuple[str, ...] = MEASURES) -> Grid:
         name = f"{method['name']} (ours)" if method["method"] == "redunet" else method["name"]
         summaries = [run["summary"] for run in method["runs"]]
         over_stream = [measure(summaries, key) for key in measures]
-        rows.append([name, *map(shown, by_task(method, "accuracy")), *over_stream])
+        accuracies = [shown(value, _PLACES) for value in by_task(method, "accuracy")]
+        rows.append([name, *accuracies, *over_stream])
     for name, values in paper_rows(record).items():
         blank = [UNKNOWN] * len(measures)
         rows.append([f"{name}, paper (theirs)", *map(three, values), *blank])
@@ -81,7 +90,7 @@ def ingredients_grid(record: Record) -> Grid:
             f"nearest subspace, {row['n_components']}"
             if row["readout"] == "subspace"
             else "linear discriminant",
-            shown(Spread(row["mean"], row["deviation"])),
+            shown(Spread(row["mean"], row["deviation"]), _PLACES),
         ]
         for row in record["ablation"]
     ]
@@ -96,6 +105,51 @@ def recipe_markdown(record: Record) -> str:
     ingredients = ingredients_grid(record)
     tables = grid_markdown(recipe_grid(record, ())), grid_markdown(ingredients)
     return f"{tables[0]}\n\n{markdown_text(ingredients.caption)}:\n\n{tables[1]}"
+
+
+def recipes_markdown(records: Sequence[Record]) -> str:
+    """A row for each recipe: its network, the best rivals, the paper, after the last task.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        Of recipes, and of comparisons on the same data sets where there are some.
+    """
+    gradient = {
+        record["data"]: {m["method"]: _last(m) for m in record["methods"] if "kind" in m}
+        for record in records
+        if "recipe" not in record
+    }
+    rows = []
+    for record in records:
+        if "recipe" not in record:
+            continue
+        last = {method["method"]: _last(method) for method in record["methods"]}
+        names = {method["method"]: method["name"] for method in record["methods"]}
+        best = max(_CLOSED & last.keys(), key=lambda method: last[method].mean)
+        theirs = gradient.get(record["data"], {})
+        kept = {method: theirs[method] for method in _WITH_EXEMPLARS if method in theirs}
+        name = max(kept, key=lambda method: kept[method].mean, default=None)
+        paper = [values[-1] for values in paper_rows(record).values()]
+        rows.append(
+            [
+                f"{record['what'].split(' on ')[1].split(',')[0]}, {record['recipe']}",
+                shown(last["redunet"], _PLACES),
+                f"{shown(last[best], _PLACES)} ({names[best]})",
+                shown(last["subspace"], _PLACES),
+                three(paper[0]) if paper else UNKNOWN,
+                UNKNOWN if name is None else f"{shown(kept[name])} ({_WITH_EXEMPLARS[name]})",
+                shown(theirs["joint"]) if "joint" in theirs else UNKNOWN,
+            ]
+        )
+    heads = ["", "ReduNet (ours)", "best closed form, same features", "nearest subspace"]
+    heads += ["ReduNet, paper (theirs)", "best with 200 exemplars", "joint training, gradient"]
+    return markdown_table(heads, rows)
+
+
+def _last(method: Record) -> Spread:
+    """Accuracy after the last task, over seeds."""
+    return over_seeds([[run["tasks"][-1]["accuracy"]] for run in method["runs"]])[0]
 
 
 def recipe_notes(record: Record) -> list[str]:

@@ -1,7 +1,8 @@
-"""Tables of the README, from the records they name: `python -m redunet.report.readme README.md`.
+"""Tables of pages, from the records they name: `python -m redunet.report.readme README.md ...`.
 
-A table stands between ``<!-- table: results/name.json -->`` and ``<!-- end -->``. With
-``--check`` nothing is written, and a table that differs from its record is an error.
+A table stands between ``<!-- table: results/name.json -->`` and ``<!-- end -->``. Of several
+records, of recipes and of comparisons, there is a row for each recipe. With ``--check`` nothing is
+written, and a table that differs from its record is an error.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from redunet.report.ablation import recipe_markdown
+from redunet.report.ablation import recipe_markdown, recipes_markdown
 from redunet.report.methods import comparison_markdown
 from redunet.report.tables import accuracy_markdown, markdown_table
 
-_BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- table: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str, root: Path) -> str:
     """The text with each table made anew from its record under ``root``."""
 
     def table(match: re.Match[str]) -> str:
-        record = json.loads((root / match[2]).read_text(encoding="utf-8"))
-        return f"{match[1]}{table_of(record).rstrip()}\n{match[3]}"
+        names = match[2].split()
+        records = [json.loads((root / name).read_text(encoding="utf-8")) for name in names]
+        made = table_of(records[0]) if len(records) == 1 else recipes_markdown(records)
+        return f"{match[1]}{made.rstrip()}\n{match[3]}"
 
     return _BLOCK.sub(table, text)
 
@@ -60,16 +63,17 @@ def all_same(equivalence: Mapping[str, Any]) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """Fill the tables of a file, or check them; 0 where all is well."""
-    path = Path(words[0])
-    text = path.read_text(encoding="utf-8")
-    wanted = filled(text, path.parent)
-    if "--check" not in words:
-        path.write_text(wanted, encoding="utf-8")
-    elif text != wanted:
-        sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
-        return 1
-    return 0
+    """Fill the tables of files, or check them; 0 where all is well."""
+    check, differ = "--check" in words, 0
+    for path in (Path(word) for word in words if word != "--check"):
+        text = path.read_text(encoding="utf-8")
+        wanted = filled(text, path.parent)
+        if not check:
+            path.write_text(wanted, encoding="utf-8")
+        elif text != wanted:
+            sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
+            differ = 1
+    return differ
 
 
 if __name__ == "__main__":

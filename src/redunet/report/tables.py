@@ -178,10 +178,10 @@ def three(value: float) -> str:
     return f"{value:.3f}"
 
 
-def shown(spread: Spread) -> str:
+def shown(spread: Spread, places: int = 3) -> str:
     """A mean, with its deviation where there is one."""
     deviation = spread.deviation
-    return three(spread.mean) + ("" if deviation is None else f" ± {deviation:.3f}")
+    return f"{spread.mean:.{places}f}" + ("" if deviation is None else f" ± {deviation:.{places}f}")
 
 
 def measure(summaries: Sequence[Record | None], key: str) -> str:

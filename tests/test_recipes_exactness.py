@@ -24,7 +24,7 @@ from tests.small_images import images_of
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SHAPES = {"grey": (9, 9), "colour": (8, 8, 3)}
-SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2}
+SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2, "n_scales": 1}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -55,20 +56,21 @@ class Coding:
     d: int
     eps: float
 
-    @property
+    @cached_property
     def alpha(self) -> float:
         """α = d / (m ε²)."""
         return self.d / (sum(self.counts) * self.eps**2)
 
-    @property
+    @cached_property
     def alphas(self) -> tuple[float, ...]:
         """α_j = d / (n_j ε²)."""
         return tuple(self.d / (n * self.eps**2) for n in self.counts)
 
-    @property
+    @cached_property
     def gamma(self) -> tuple[float, ...]:
         """γ_j = n_j / m."""
-        return tuple(n / sum(self.counts) for n in self.counts)
+        m = sum(self.counts)
+        return tuple(n / m for n in self.counts)
 
 
 @dataclass(frozen=True)

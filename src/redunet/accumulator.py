@@ -107,11 +107,12 @@ class Accumulator:
         self._rows_waiting = 0
 
     def add(self, grid: Tensor) -> None:
-        """Add rows of whole numbers, (n, d); few wait for more, up to d or 512."""
+        """Add rows of whole numbers, (n, d); few wait for more, at most max(512, d)."""
+        d = grid.shape[1]
         self._count += len(grid)
         self._waiting.append(grid)
         self._rows_waiting += len(grid)
-        if self._rows_waiting >= min(EXACT_ROWS, max(512, grid.shape[1])):
+        if self._rows_waiting >= min(rows_at_once(d), max(512, d)):
             self._multiply()
 
     def finish(self) -> tuple[int, Tensor, Tensor]:

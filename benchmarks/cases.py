@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -63,34 +65,53 @@ def pixels(m: int, d: int, k: int) -> tuple[Tensor, Tensor]:
 
 
 def few_samples(
-    k: int, d: int, per_class: int, device: str = "cpu"
-) -> tuple[SecondMoments, SecondMoments, Coding]:
-    """Classes of few samples, in factors and in matrices."""
+    k: int, d: int, per_class: int, form: Literal["factors", "matrices"], device: str = "cpu"
+) -> tuple[SecondMoments, Coding]:
+    """Classes of few samples, in factors or in matrices."""
     generator = torch.Generator().manual_seed(k)
     B = torch.randn(k, per_class, d, generator=generator, dtype=torch.float64).to(device)
     B *= (per_class / B.square().sum(dim=(1, 2), keepdim=True)).sqrt()
-    every = tuple(range(k))
-    factors = stacked({j: B_j.mT for j, B_j in enumerate(B)})
-    none = torch.empty(0, d, d, dtype=torch.float64, device=device)
     coding = Coding((per_class,) * k, d, EPS)
-    return SecondMoments((), none, factors), SecondMoments(every, B.mT @ B), coding
+    if form == "matrices":
+        return SecondMoments(tuple(range(k)), B.mT @ B), coding
+    none = torch.empty(0, d, d, dtype=torch.float64, device=device)
+    return SecondMoments((), none, stacked({j: B_j.mT for j, B_j in enumerate(B)})), coding
 
 
-def pass_through(first: SecondMoments, coding: Coding, n: int, rows: int = 64) -> tuple[Work, Work]:
-    """Build a layer; move n samples through it."""
-    going = Pass(first, coding, reuse=True)
-    layer = Pass(first, coding, reuse=True).layer(STEP)
-    generator = torch.Generator().manual_seed(n)
-    Z = torch.randn(n, first.Sigma.shape[-1], generator=generator, dtype=torch.float64)
-    Z = Z.to(first.Sigma.device)
-    Z /= torch.linalg.vector_norm(Z, dim=1, keepdim=True)
-    space = layer.sample_space(rows)
+class Travel:
+    """Layer after layer, each built in the memory of the one before, and samples to move.
 
-    def transform() -> None:
-        for part in torch.split(Z, rows):
-            layer.move_samples_(part, 1e-3, space)
+    Parameters
+    ----------
+    first : SecondMoments
+        Not held on to: of many classes in matrices, one copy is enough.
+    coding : Coding
+    n : int
+        Samples.
+    rows : int, default=64
+        How many of them are moved at a time.
+    """
 
-    return lambda: going.move(going.layer(STEP)), transform
+    def __init__(self, first: SecondMoments, coding: Coding, n: int, rows: int = 64) -> None:
+        self._going = Pass(first, coding, reuse=True)
+        self._rows = rows
+        generator = torch.Generator().manual_seed(n)
+        Z = torch.randn(n, coding.d, generator=generator, dtype=torch.float64)
+        self.Z = Z.div_(torch.linalg.vector_norm(Z, dim=1, keepdim=True)).to(first.Sigma.device)
+
+    def build(self) -> None:
+        """Build a layer and move the moments by it."""
+        self._going.move(self._going.layer(STEP))
+
+    def rest(self) -> None:
+        """Build the layer that `transform` moves samples by; nothing is built after it."""
+        self._layer = self._going.layer(STEP)
+        self._space = self._layer.sample_space(self._rows)
+
+    def transform(self) -> None:
+        """Move the samples through the layer where the moments came to rest."""
+        for part in torch.split(self.Z, self._rows):
+            self._layer.move_samples_(part, 1e-3, self._space)
 
 
 def some_moments(k: int, d: int, per_class: int, seed: int = 0) -> ClassMoments:

@@ -1,27 +1,86 @@
-"""Put the table of a record into this folder's README: ``python -m benchmarks.readme``."""
+"""Put what was measured into the two READMEs: ``python -m benchmarks.readme``.
+
+This folder's README gets the tables of the records, the project's own the ratios of its section
+on speed.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
-from benchmarks.measure import table
+from benchmarks.measure import Row, table
 
 HERE = Path(__file__).parent
 
+_PLACES = (("cpu", "CPU", 784), ("cpu", "CPU", 2048), ("cuda", "GPU", 784), ("cuda", "GPU", 5120))
+"""The columns of the ratios: a record, its name, and the number of features."""
+
+_LAYER = "build a layer, d {d}, k 10, {dtype}"
+_SAMPLES = "build a layer, d {d}, k 10, m 60,000, {dtype}"
+_MOMENTS = "moments of 60,000 samples, d {d}, samples in "
+_RATIOS = (
+    ("build a layer: time / floor", _LAYER, "over_floor"),
+    ("build a layer: time / the same calls alone", _LAYER, "over_primitives"),
+    ("samples through a layer: time / floor", r"transform \S+ samples, d {d}, k 10, {dtype}", ""),
+    ("moments of bytes: time / floor", _MOMENTS + "uint8", ""),
+    ("moments of floats: time / floor", _MOMENTS + "{dtype}", ""),
+    ("from samples, the paper's step (a): time / a layer's", _SAMPLES, "faster_than_a"),
+    ("from samples, the published way (b): time / a layer's", _SAMPLES, "faster_than_b"),
+    ("from samples, (b) written for speed: time / a layer's", _SAMPLES, "faster_than_c"),
+)
+"""The lines: what is said, a pattern of the case that it is of, the figure (or over_floor)."""
+
+
+def records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records there are, by name."""
+    paths = {name: folder / f"{name}.json" for name in ("cpu", "cuda")}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+def with_tables(text: str, found: dict[str, dict[str, Any]]) -> str:
+    """The text with the table of each record where it belongs."""
+    for name, record in found.items():
+        about = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
+        body = f"{about}\n\n{table(record['rows'])}"
+        text = _between(text, f"table of results/{name}.json: begin", body)
+    return text
+
+
+def with_ratios(text: str, found: dict[str, dict[str, Any]]) -> str:
+    """The text with the ratios of all records where they belong."""
+    places = [place for place in _PLACES if place[0] in found]
+    lines = [["", *(f"{name}, d {d:,}" for _, name, d in places)], ["---", *["---:"] * len(places)]]
+    for words, case, key in _RATIOS:
+        cells = [_cell(found[record]["rows"], case, key, d) for record, _, d in places]
+        if any(cells):
+            lines.append([words, *cells])
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return _between(text, "ratios of benchmarks/results: begin", body)
+
+
+def _cell(rows: list[Row], case: str, key: str, d: int) -> str:
+    """A figure, or one in float64 and one in float32 where the case names a dtype."""
+    figures = []
+    for dtype in ("float64", "float32") if "{dtype}" in case else ("",):
+        pattern = case.replace("{d}", str(d)).replace("{dtype}", dtype)
+        key = key or "over_floor"
+        figures += [row[key] for row in rows if re.fullmatch(pattern, row["case"]) and key in row]
+    return ", ".join(f"{figure:.2f}" if figure < 10 else f"{figure:.0f}" for figure in figures)
+
+
+def _between(text: str, mark: str, body: str) -> str:
+    begin, end = f"<!-- {mark} -->", "<!-- end -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}" if rest else text
+
 
 def main() -> None:
-    text = (HERE / "README.md").read_text()
-    for name in ("cpu", "cuda"):
-        path = HERE / "results" / f"{name}.json"
-        if path.exists():
-            record = json.loads(path.read_text())
-            about = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
-            begin, end = f"<!-- table of results/{name}.json: begin -->", "<!-- end -->"
-            before, _, rest = text.partition(begin)
-            after = rest.partition(end)[2]
-            text = f"{before}{begin}\n{about}\n\n{table(record['rows'])}\n{end}{after}"
-    (HERE / "README.md").write_text(text)
+    found = records(HERE / "results")
+    for path, fill in ((HERE / "README.md", with_tables), (HERE.parent / "README.md", with_ratios)):
+        path.write_text(fill(path.read_text(), found))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from benchmarks import readme as speed
 from redunet import ReduNetClassifier
 from redunet.report.readme import all_same, filled, main
 from tests.own_data import done
@@ -83,6 +84,18 @@ def test_the_tables_are_those_of_the_records() -> None:
     assert README.count("<!-- table: results/") == 8
     assert filled(RECIPES, ROOT / "docs") == RECIPES
     assert RECIPES.count("<!-- table: ../results/") == 3
+
+
+def test_the_ratios_of_speed_are_those_of_the_records() -> None:
+    found = speed.records(ROOT / "benchmarks" / "results")
+    assert speed.with_ratios(README, found) == README
+    there = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert speed.with_tables(there, found) == there
+    row = next(
+        r for r in found["cpu"]["rows"] if r["case"] == "build a layer, d 784, k 10, float64"
+    )
+    moved = {"cpu": {**found["cpu"], "rows": [{**row, "over_floor": 123.4}]}}
+    assert "| build a layer: time / floor | 123 |" in speed.with_ratios(README, moved)
 
 
 def test_a_table_that_differs_is_noticed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ is added to integers. Only one triangle is computed.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, TypeVar
@@ -29,13 +30,15 @@ _CARRIED = 64
 
 def rows_at_once(d: int) -> int:
     """Rows to treat at a time: few enough for the processor's cache, many enough for products."""
-    return min(EXACT_ROWS, max(1024, 2**20 // d))
+    return min(EXACT_ROWS, max(1024, 2**21 // d))
 
 
 def some_rows(X: Any, rows: list[int]) -> Any:
     """Some rows of an array or Tensor, a copy."""
-    # Indexing a Tensor takes one value after another, this one row after another.
-    return X.index_select(0, torch.tensor(rows)) if isinstance(X, Tensor) else X[rows]
+    if not isinstance(X, Tensor):
+        return X[rows]
+    # Indexing would take one value after another, this takes one row after another.
+    return X.index_select(0, torch.frombuffer(array("q", rows), dtype=torch.int64).to(X.device))
 
 
 def on_grid(vectors: Tensor | OnGrid, d: int, device: str) -> Tensor:
@@ -104,11 +107,12 @@ class Accumulator:
         self._rows_waiting = 0
 
     def add(self, grid: Tensor) -> None:
-        """Add rows of whole numbers, (n, d), at most `rows_at_once`; few wait for more."""
+        """Add rows of whole numbers, (n, d); few wait for more, at most max(512, d)."""
+        d = grid.shape[1]
         self._count += len(grid)
         self._waiting.append(grid)
         self._rows_waiting += len(grid)
-        if self._rows_waiting >= rows_at_once(grid.shape[1]):
+        if self._rows_waiting >= min(rows_at_once(d), max(512, d)):
             self._multiply()
 
     def finish(self) -> tuple[int, Tensor, Tensor]:

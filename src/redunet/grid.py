@@ -20,7 +20,7 @@ from redunet.errors import DataError
 GRID = 2**20
 """Steps of the grid in one unit of length."""
 
-_CACHED = 2**17
+_CACHED = 2**18
 """On a CPU, values treated at a time, few enough to stay in the processor's cache."""
 
 _SMALL_WHOLE = (torch.uint8, torch.int8)
@@ -83,8 +83,9 @@ def _unit(X: Tensor, steps: int) -> Tensor:
     for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
         unit.copy_(part)
         norms = _whole_norms(unit) if part.dtype in _SMALL_WHOLE else _norms_(unit)
-        # To divide by less is to multiply, exactly, where what is scaled is a power of two.
-        unit.div_(unit.new_tensor([norm / steps or 1.0 for norm in norms])[:, None])
+        lengths = torch.tensor(norms, dtype=unit.dtype, device=unit.device)
+        # A power of two in the divisor is one in the result, to the same bits.
+        unit.div_(lengths.where(lengths > 0, 1.0).div_(steps)[:, None])
         if steps > 1:
             unit.round_()
     return out
@@ -92,7 +93,7 @@ def _unit(X: Tensor, steps: int) -> Tensor:
 
 def _whole_norms(X: Tensor) -> list[float]:
     """Lengths of rows of small whole numbers, whose squares float64 adds exactly in any order."""
-    return [math.sqrt(square) for square in torch.linalg.vecdot(X, X).tolist()]
+    return list(map(math.sqrt, torch.linalg.vecdot(X, X).tolist()))
 
 
 def _norms_(X: Tensor) -> list[float]:

@@ -93,7 +93,9 @@ def _unit(X: Tensor, steps: int) -> Tensor:
 
 def _whole_norms(X: Tensor) -> list[float]:
     """Lengths of rows of small whole numbers, whose squares float64 adds exactly in any order."""
-    return list(map(math.sqrt, torch.linalg.vecdot(X, X).tolist()))
+    # The norm may be an ulp off, but its square is next to a whole number, the sum.
+    squares = torch.linalg.vector_norm(X, dim=1).square_().round_()
+    return list(map(math.sqrt, squares.tolist()))
 
 
 def _norms_(X: Tensor) -> list[float]:

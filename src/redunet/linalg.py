@@ -23,7 +23,7 @@ from redunet.errors import NumericalError
 _INVERTED_WHOLE, _FACTORED_WHOLE = (400, 256), (200, 104)
 """Matrices up to these sizes, on a CPU and on a GPU, are left to LAPACK; larger ones are halved."""
 
-_MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 8, 96, 16
+_MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 6, 112, 16
 """More or thinner strips save operations, but a product of thin strips is slow, and so is
 one of a width that does not suit the processor's registers."""
 

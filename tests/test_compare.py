@@ -373,17 +373,13 @@ def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> No
         for key in ("mirrored", "root"):
             assert record["settings"].pop(key, False) is False
         path.write_text(json.dumps(record))
-    kept = {path: path.read_bytes() for path in tmp_path.glob("b/*/seed-0/record.json")}
     with pytest.raises(SettingsError, match="holds a run with another mirrored than the others"):
         call(tmp_path / "b", methods=("ridge",), changes={"redunet": {"mirrored": True}})
-    assert {path: path.read_bytes() for path in tmp_path.glob("b/*/seed-0/record.json")} == kept
     Means.taught.clear()
     assert numbers(call(tmp_path / "b", methods=methods)) == numbers(whole)
     assert Means.taught == []
     assert by_method(whole)["ncm"]["settings"]["root"] is False
     assert "root" not in by_method(whole)["er"]["settings"]
-    unchanged = tmp_path / "b" / "ncm" / "seed-0" / "record.json"
-    assert unchanged.read_bytes() == kept[unchanged]
 
 
 def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

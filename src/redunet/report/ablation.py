@@ -11,7 +11,7 @@ from redunet.report.record_plots import (
     matrix_view,
     recipe_curves,
 )
-from redunet.report.sections import in_words, joint_words, plain
+from redunet.report.sections import in_words, joint_words, plain, stream_grid
 from redunet.report.seeds import Record, Spread, by_task, over_seeds, paper_rows
 from redunet.report.tables import (
     UNKNOWN,
@@ -246,15 +246,6 @@ def _last_seconds(method: Record) -> list[list[float]]:
 
 
 def _what_was_run(record: Record) -> list[Block]:
-    stream = [
-        [
-            str(number),
-            ", ".join(map(str, task["classes"])),
-            f"{task['train_samples']:,}",
-            f"{task['test_samples']:,}",
-        ]
-        for number, task in enumerate(record["stream"], 1)
-    ]
     settings = [
         [
             method["name"],
@@ -264,11 +255,10 @@ def _what_was_run(record: Record) -> list[Block]:
         ]
         for method in record["methods"]
     ]
-    headings = ["task", "classes", "training samples", "test samples, all classes seen"]
     names = ["method", "settings other than the usual", "how they came about"]
     return [
         Code(record["command"]),
-        Grid("The data as tasks", headings, stream, text_columns=2),
+        stream_grid(record, "test samples, all classes seen"),
         Grid("Settings", names, settings, text_columns=3),
     ]
 

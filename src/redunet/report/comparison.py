@@ -16,7 +16,7 @@ from redunet.report.record_plots import (
     confusion_plot,
     matrix_view,
 )
-from redunet.report.sections import in_words, plain
+from redunet.report.sections import in_words, plain, stream_grid
 from redunet.report.seeds import Record, by_task, over_seeds, paper_rows
 from redunet.report.tables import UNKNOWN, shown, three
 
@@ -101,15 +101,6 @@ def _theirs(record: Record) -> list[Block]:
 
 
 def _what_was_run(record: Record) -> list[Block]:
-    stream = [
-        [
-            str(number),
-            ", ".join(map(str, task["classes"])),
-            f"{task['train_samples']:,}",
-            f"{task['test_samples']:,}",
-        ]
-        for number, task in enumerate(record["stream"], 1)
-    ]
     settings = [
         [
             method["name"],
@@ -118,10 +109,9 @@ def _what_was_run(record: Record) -> list[Block]:
         ]
         for method in record["methods"]
     ]
-    headings = ["task", "classes", "training samples", "test samples"]
     return [
         Code(record["command"]),
-        Grid("The data as tasks", headings, stream, text_columns=2),
+        stream_grid(record, "test samples"),
         Grid("Settings and seeds", ["method", "settings", "seeds"], settings, text_columns=2),
     ]
 

@@ -276,3 +276,18 @@ def plain(value: Any) -> str:
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def stream_grid(record: Record, tested: str) -> Grid:
+    """The tasks of a record: classes and numbers of samples, those tested on under a heading."""
+    rows = [
+        [
+            str(number),
+            ", ".join(map(str, task["classes"])),
+            f"{task['train_samples']:,}",
+            f"{task['test_samples']:,}",
+        ]
+        for number, task in enumerate(record["stream"], 1)
+    ]
+    headings = ["task", "classes", "training samples", tested]
+    return Grid("The data as tasks", headings, rows, text_columns=2)

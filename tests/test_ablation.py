@@ -30,6 +30,7 @@ from redunet.report.palette import METHODS as METHOD_STYLES
 from redunet.report.readme import filled
 from redunet.reproduce import PAPER
 from redunet.rivals import CLOSED_FORM
+from redunet.settings import READOUTS
 from redunet.streams import pooled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -109,7 +110,7 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
         return plan.features, plan.whitening, plan.n_layers, plan.step_kind, plan.readout
 
     found = variants(PLAN)
-    assert len(found) == len(set(found)) == 11
+    assert len(found) == len(set(found)) == 16
     assert found.count(PLAN) == 1
     assert {key(plan) for plan in found} == {
         ("pixels", None, 0, "relative", "subspace"),
@@ -118,13 +119,14 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
             ("patches", rho, depth, "relative", readout)
             for rho in (None, 0.01)
             for depth in (0, 1)
-            for readout in ("subspace", "discriminant")
+            for readout in READOUTS
         ),
         ("patches", None, 1, "absolute", "discriminant"),
     }
     # Nothing but the ingredients differs.
     for plan in found:
-        same = {"features", "whitening", "n_layers", "readout", "step", "step_kind", "step_decay"}
+        same = {"features", "root", "whitening", "n_layers", "readout"}
+        same |= {"step", "step_kind", "step_decay"}
         changed = {k for k, v in plan.to_dict().items() if v != PLAN.to_dict()[k]}
         assert changed <= same
 
@@ -132,14 +134,23 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
 def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
     whitened = PLAN.changed({"whitening": 0.3, "n_layers": 0})
     found = variants(whitened)
-    assert len(found) == 10
+    assert len(found) == 15
     assert {plan.whitening for plan in found} == {None, 0.3}
     assert {(plan.n_layers, plan.step, plan.step_kind) for plan in found if plan.n_layers} == {
         (1, 0.3, "relative")
     }
     paper = Plan(data="mnist").changed(find("paper-mnist").settings)
-    assert len(variants(paper)) == 8
+    assert len(variants(paper)) == 12
     assert paper in variants(paper)
+
+
+def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
+    together = Plan(data="mnist").changed(find("images-best").settings)
+    alone = [plan for plan in variants(together) if plan.features in together.kinds]
+    assert alone == [together.changed({"features": kind}) for kind in ("patches", "scattering")]
+    for step in ("root", "mirrored"):
+        assert together.changed({step: False}) in variants(together)
+    assert len(variants(together)) == 19
 
 
 def test_the_record_is_complete(finished: tuple[Path, dict[str, Any]]) -> None:
@@ -320,11 +331,13 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
     ]
     assert text[15] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.0000 ± 0.0050 |"
     step = f"1, relative step {find('images-fast').settings['step']:g}"
-    own = f"| **patches, 48** | – | {step} | linear discriminant | 0.0500 ± 0.0050 |"
-    assert text[20] == own
-    assert text[24].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
-    assert text[25].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
-    assert len(text) == 27
+    own = f"| **patches, 48** | – | {step} | linear discriminant | 0.0700 ± 0.0050 |"
+    assert text[17].startswith(f"| patches without roots, 48 | – | {step} | linear disc")
+    assert text[22] == own
+    assert text[23] == f"| patches, 48 | – | {step} | ridge regression | 0.0800 ± 0.0050 |"
+    assert text[28].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
+    assert text[30].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
+    assert len(text) == 32
 
 
 def test_the_reports_and_the_figure(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_nearest_class_mean(data: Data) -> None:
     X, y, new = data
     model: Any = NearestClassMean().fit(X, y)
     theirs = NearestCentroid().fit(on_grid(X), y)
-    np.testing.assert_allclose(model.solution_.coef, theirs.centroids_, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(model.solution_.weights.mT, theirs.centroids_, rtol=0, atol=1e-15)
     vectors = new_vectors(new)
     assert np.array_equal(model.predict(new), theirs.predict(vectors))
     squares = ((vectors[:, None] - theirs.centroids_) ** 2).sum(axis=2)
@@ -103,7 +103,7 @@ def test_linear_discriminant(data: Data, regularization: float, solver: str) -> 
     else:
         assert_close(model, new, scores, rtol=1e-8)
         np.testing.assert_allclose(
-            model.solution_.coef, theirs.coef_, atol=1e-8 * np.abs(theirs.coef_).max()
+            model.solution_.weights.mT, theirs.coef_, atol=1e-8 * np.abs(theirs.coef_).max()
         )
     assert np.array_equal(model.predict(new), theirs.predict(new_vectors(new)))
 
@@ -116,8 +116,8 @@ def test_ridge_to_one_hot(data: Data, regularization: float) -> None:
     alpha = regularization * len(X) * vectors.var(axis=0).mean()
     theirs = Ridge(alpha=alpha, solver="cholesky").fit(vectors, one_hot)
     model: Any = RidgeToOneHot(regularization=regularization).fit(X, y)
-    np.testing.assert_allclose(model.solution_.coef, theirs.coef_, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(model.solution_.intercept, theirs.intercept_, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.solution_.weights.mT, theirs.coef_, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.solution_.offsets, theirs.intercept_, rtol=0, atol=1e-9)
     assert_close(model, new, theirs.predict(new_vectors(new)), rtol=1e-9)
 
 

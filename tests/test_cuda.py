@@ -13,9 +13,11 @@ from redunet.features import (
     Chain,
     FeatureMap,
     GaussianLift,
+    Mirrored,
     PatchFilters,
     Root,
     Scattering,
+    Together,
 )
 from redunet.grid import unit_rows
 from redunet.moments import ClassMoments
@@ -52,10 +54,11 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         GaussianLift.learn(IMAGES, seed=0),
         Scattering((32, 32, 3), J=3),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50),
-        Chain(PatchFilters.learn(IMAGES, seed=0, n_filters=50, mirrored=True), Root(400)),
+        Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), Root(400)),
         Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
+        Together((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
     ],
-    ids=["lift", "scattering", "patches", "patches-mirrored-root", "scattering-root"],
+    ids=["lift", "scattering", "patches", "patches-mirrored-root", "scattering-root", "together"],
 )
 def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     images = torch.from_numpy(IMAGES)

@@ -20,7 +20,15 @@ from sklearn.naive_bayes import GaussianNB
 from redunet import FileAccessError, ReduNetClassifier, SettingsError
 from redunet.datasets import load
 from redunet.experiment import peak_memory, run
-from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    Mirrored,
+    PatchFilters,
+    Root,
+    Scattering,
+    Together,
+)
 from redunet.plan import FEATURES, Plan
 from redunet.progress import silent
 from redunet.selection import held_out_rows, labels_by_components, tune
@@ -234,7 +242,7 @@ def test_features_of_a_plan_have_its_settings() -> None:
     plan = plan.changed({"mirrored": True, "root": True})
     tasks = plan.stream(data)
     plain = Scattering((8, 8), J=1, pool=2)
-    scattering = Chain(plain, Root(plain.n_features))
+    scattering = Chain(Mirrored(plain), Root(plain.n_features))
     assert (
         plan.changed(
             {"features": "scattering", "standardized": False, "statistics_from": "nowhere"}
@@ -256,9 +264,28 @@ def test_features_of_a_plan_have_its_settings() -> None:
             cells=1,
             threshold=0.2,
             source=source,
-            mirrored=True,
         )
-        assert states_equal(mine, Chain(expected, Root(12)))
+        assert states_equal(mine, Chain(Mirrored(expected), Root(12)))
+
+
+def test_features_side_by_side_are_each_as_the_plan_says() -> None:
+    settings = {"n_scales": 2, "n_filters": 6, "patch_size": 4, "root": True, "seed": 3}
+    plan = Plan(standardized=False).changed(settings)
+    tasks = plan.stream(load("digits"))
+    several = plan.changed({"features": "patches+scattering+finer-scattering"})
+    expected = [
+        Chain(PatchFilters.learn(tasks[0].x_train, 3, 6, 4), Root(48)),
+        *(
+            Chain(plain, Root(plain.n_features))
+            for J in (2, 1)
+            for plain in [Scattering((8, 8), J)]
+        ),
+    ]
+    assert states_equal(several.feature_map(tasks), Together(tuple(expected)))
+    assert several.random_features
+    assert not plan.changed({"features": "pixels+scattering"}).random_features
+    with pytest.raises(SettingsError, match="needs some to learn"):
+        several.changed({"statistics_from": "nowhere"})
 
 
 def states_equal(one: FeatureMap, other: FeatureMap) -> bool:

@@ -15,10 +15,13 @@ from redunet.features import (
     FeatureMap,
     Flatten,
     GaussianLift,
+    Mirrored,
     PatchFilters,
     Root,
     Scattering,
     Standardize,
+    Together,
+    held_of_data,
     restore,
 )
 
@@ -38,9 +41,11 @@ MAPS: dict[str, FeatureMap] = {
     "lift, linear": GaussianLift.learn(IMAGES, 1, n_kernels=3, relu=False),
     "scattering": SCATTERING,
     "patches": PatchFilters.learn(IMAGES, 1, 5, patch_size=3),
-    "patches, mirrored": PatchFilters.learn(IMAGES, 1, 5, 3, mirrored=True),
+    "patches, mirrored": Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)),
+    "scattering, mirrored": Mirrored(SCATTERING),
     "roots": Chain(SCATTERING, Root(SCATTERING.n_features)),
     "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
+    "together": Together((Flatten((7, 6, 3)), Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)))),
 }
 
 
@@ -177,3 +182,36 @@ def test_a_centred_lift_is_exact_and_blind_to_brightness() -> None:
     np.testing.assert_array_equal(got.astype(np.int64), np.maximum(wanted, 0).astype(np.int64))
     darker = torch.from_numpy(image // 2)[None]
     assert torch.equal(lift(darker + 100), lift(darker))
+
+
+@pytest.mark.parametrize("plain", [Flatten((7, 6, 3)), SCATTERING], ids=["pixels", "scattering"])
+def test_an_image_and_its_mirror_image_share_their_features(plain: FeatureMap) -> None:
+    features, given = Mirrored(plain), BATCH.clone()
+    assert torch.equal(features(BATCH), features(BATCH.flip(2)))
+    assert torch.equal(features(BATCH), plain(BATCH) + plain(BATCH.flip(2)))
+    assert not torch.equal(features(BATCH), 2 * plain(BATCH))
+    assert torch.equal(BATCH, given)
+    with pytest.raises(SettingsError, match=r"expected a map of images to mirror, got one for \(5"):
+        Mirrored(Flatten((5,)))
+
+
+def test_maps_side_by_side_count_the_same() -> None:
+    parts = (SCATTERING, Flatten((7, 6, 3)), PatchFilters.learn(IMAGES, 1, 5, 3))
+    together = Together(parts)
+    vectors = together(BATCH)
+    start = 0
+    for part in parts:
+        own = vectors[:, start : start + part.n_features]
+        start += part.n_features
+        plain = part(BATCH)
+        lengths = torch.linalg.vector_norm(plain, dim=1, keepdim=True)
+        torch.testing.assert_close(own, plain / lengths, rtol=1e-14, atol=0)
+    assert start == together.n_features == vectors.shape[1]
+    assert together.learnt_from_data
+    assert not Together(parts[:2]).learnt_from_data
+    both = Together((*parts, parts[2], Standardize.learn(IMAGES)))
+    assert held_of_data(both) == "filters made of patches of images, and means and deviations"
+    with pytest.raises(SettingsError, match=r"one shape, got \(3,\), \(7, 6, 3\)"):
+        Together((Flatten((3,)), SCATTERING))
+    with pytest.raises(SettingsError, match="one shape, got none"):
+        Together(())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import DataError, LearntFeaturesWarning, ReduNetClassifier, SettingsError
-from redunet.features import PatchFilters, restore
+from redunet.features import FeatureMap, Mirrored, PatchFilters
 
 
 def textures(n: int, side: int = 14, channels: int = 3, seed: int = 0) -> NDArray[np.uint8]:
@@ -111,9 +110,8 @@ def test_brightness_and_contrast_hardly_matter() -> None:
     assert float(change) < 0.05
 
 
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_the_bits_of_an_image_are_its_own(mirrored: bool) -> None:
-    features = replace(FEATURES, mirrored=mirrored)
+@pytest.mark.parametrize("features", [FEATURES, Mirrored(FEATURES)], ids=["plain", "mirrored"])
+def test_the_bits_of_an_image_are_its_own(features: FeatureMap) -> None:
     batch = torch.from_numpy(IMAGES)
     whole = features(batch)
     for size in (1, 7, 59):
@@ -137,13 +135,12 @@ def test_the_bits_of_an_image_are_its_own(mirrored: bool) -> None:
 def test_an_image_and_its_mirror_image_have_the_same_features(shape: Any, cells: int) -> None:
     images = IMAGES[:, : shape[0], : shape[1]]
     images = np.ascontiguousarray(images if len(shape) == 3 else images[..., 0])
-    features = PatchFilters.learn(images, 1, 6, 4, cells=cells, mirrored=True)
+    sums = PatchFilters.learn(images, 1, 6, 4, cells=cells)
+    features = Mirrored(sums)
     one, mirror = torch.from_numpy(images), torch.from_numpy(images).flip(2)
     assert torch.equal(features(one), features(mirror))
-    sums = replace(features, mirrored=False)
     assert not torch.equal(sums(one), sums(mirror))
     assert torch.equal(features(one), sums(one) + sums(mirror))
-    assert torch.equal(features.filters, PatchFilters.learn(images, 1, 6, 4).filters)
 
 
 def test_a_model_holds_its_filters_and_says_that_they_stay(tmp_path: Path) -> None:
@@ -159,13 +156,6 @@ def test_a_model_holds_its_filters_and_says_that_they_stay(tmp_path: Path) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(IMAGES, labels)
-
-
-def test_a_state_from_before_mirrors_is_that_of_plain_sums() -> None:
-    values, tensors = replace(FEATURES, mirrored=True).to_state()
-    assert values.pop("mirrored") is True
-    images = torch.from_numpy(IMAGES)
-    assert torch.equal(restore(FEATURES.kind, values, tensors)(images), FEATURES(images))
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
@@ -190,7 +180,5 @@ def test_what_cannot_be_meant_is_refused() -> None:
         PatchFilters.learn(IMAGES, 0, 4, source="pca")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="expected threshold to be a number from 0 on"):
         PatchFilters.learn(IMAGES, 0, 4, threshold=-1.0)
-    with pytest.raises(SettingsError, match="expected mirrored to be true or false, got 'no'"):
-        PatchFilters.learn(IMAGES, 0, 4, mirrored="no")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="expected filters of 48 values"):
         PatchFilters((14, 14, 3), FEATURES.filters[:, :9], FEATURES.offsets, 4, 2, 1.0)

@@ -1,4 +1,4 @@
-"""Nearest subspace against the paper, the discriminant against normal densities; limits."""
+"""Nearest subspace against the paper, linear read-outs against the moved samples; limits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal  # type: ignore[import-untyped]
+from sklearn.linear_model import Ridge
 
 from redunet import DataError
 from redunet.compact import CompactLayer
@@ -16,7 +17,7 @@ from redunet.grid import unit_rows
 from redunet.lifted import LiftedLayer
 from redunet.moments import ClassMoments
 from redunet.network import build_network, extend_network
-from redunet.readouts import LinearDiscriminant, NearestSubspace
+from redunet.readouts import LeastSquares, LinearDiscriminant, NearestSubspace
 from tests import reference
 from tests.conftest import classes_on_subspaces
 
@@ -133,6 +134,25 @@ def test_the_discriminant_is_bayes_rule_for_normal_classes(unequal: Any, ridge: 
     )
     posterior /= posterior.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(readout.probabilities(readout.scores(Z)), posterior, atol=1e-8)
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 0.01, 3.0])
+def test_the_regression_is_that_of_the_samples_that_moved(unequal: Any, ridge: float) -> None:
+    X, network, oracle = unequal
+    readout = LeastSquares.from_moments(
+        network.last_moments(), network.last_means(), network.counts, ridge
+    )
+    Z = np.concatenate([z.T for z in oracle.Z])
+    targets = np.repeat(np.eye(4), [z.shape[1] for z in oracle.Z], axis=0)
+    alpha = len(Z) * ridge * np.cov(Z.T, bias=True).trace() / Z.shape[1]
+    theirs = Ridge(alpha=alpha).fit(Z, targets)
+    new = network.transform(unit_rows(torch.from_numpy(X[:30])), 1.0)
+    scores = readout.scores(new)
+    np.testing.assert_allclose(scores, theirs.predict(new.numpy()), atol=1e-7)
+    probabilities = readout.probabilities(scores)
+    np.testing.assert_allclose(probabilities.sum(dim=1), 1.0)
+    assert float(probabilities.min()) >= 0
+    assert torch.equal(probabilities.argmax(dim=1), scores.argmax(dim=1))
 
 
 def test_a_discriminant_of_single_samples_is_the_nearest_of_them() -> None:

@@ -1,6 +1,6 @@
 """Every promise of exactness, for every recipe: files, layers and labels to the last bit.
 
-Recipes are made smaller in one thing only, the number of filters or kernels;
+Recipes are made smaller in the number of filters, kernels and windows only;
 all else is as they have it. What is learnt for the features comes from the
 first task.
 """
@@ -24,7 +24,9 @@ from tests.small_images import images_of
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SHAPES = {"grey": (9, 9), "colour": (8, 8, 3)}
-SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2, "n_scales": 1}
+WIDER = {"grey": (16, 15), "colour": (15, 16, 3)}
+"""For recipes with scattering, whose windows take more room."""
+SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2, "n_scales": 2, "pool": 4}
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,11 @@ def case(request: pytest.FixtureRequest) -> Case:
     name, kind = request.param
     X: NDArray[Any]
     new: NDArray[Any]
-    X, y = images_of(SHAPES[kind], classes=3, per_class=14, seed=1)
-    new, _ = images_of(SHAPES[kind], classes=3, per_class=6, seed=2)
+    shape = (WIDER if "scattering" in find(name).plan().features else SHAPES)[kind]
+    X, y = images_of(shape, classes=3, per_class=14, seed=1)
+    new, _ = images_of(shape, classes=3, per_class=6, seed=2)
     if name == "features":  # vectors, such as an encoder gives, neither whole nor of one sign
-        shift = np.random.RandomState(3).standard_normal((int(np.prod(SHAPES[kind])), 40))
+        shift = np.random.RandomState(3).standard_normal((int(np.prod(shape)), 40))
         X, new = (images.reshape(len(images), -1) / 255 @ shift for images in (X, new))
     joint = made(name, X[y < 2]).fit(X, y)
     return Case(name, X, y, new, joint)

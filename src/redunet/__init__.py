@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from redunet.moments import ClassMoments
     from redunet.network import ReduNet, build_network, extend_network
     from redunet.rate import rate_reduction
-    from redunet.readouts import LinearDiscriminant, NearestSubspace
+    from redunet.readouts import LeastSquares, LinearDiscriminant, NearestSubspace
     from redunet.recipes import from_recipe
 
 _HOMES = {
@@ -36,6 +36,7 @@ _HOMES = {
     "FileAccessError": "errors",
     "Layer": "layer",
     "LearntFeaturesWarning": "estimator",
+    "LeastSquares": "readouts",
     "LinearDiscriminant": "readouts",
     "ModelFileError": "errors",
     "NearestSubspace": "readouts",
@@ -59,6 +60,7 @@ __all__ = [
     "FileAccessError",
     "Layer",
     "LearntFeaturesWarning",
+    "LeastSquares",
     "LinearDiscriminant",
     "ModelFileError",
     "NearestSubspace",

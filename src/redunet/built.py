@@ -9,7 +9,7 @@ from typing import Any, cast
 from redunet.construction import LayerStream
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
-from redunet.readouts import LinearDiscriminant, NearestSubspace
+from redunet.readouts import LINEAR, AnyReadout, NearestSubspace
 from redunet.settings import Settings
 from redunet.whitening import Whitening
 
@@ -30,7 +30,7 @@ class Built:
         self._moments = moments
         self._whitening: tuple[Any, Whitening] | None = None
         self._network: tuple[Any, ReduNet] | None = None
-        self._readout: tuple[Any, NearestSubspace | LinearDiscriminant] | None = None
+        self._readout: tuple[Any, AnyReadout] | None = None
 
     def whitening(self, settings: Settings, device: str) -> Whitening | None:
         """The whitening, where the settings ask for one."""
@@ -80,7 +80,7 @@ class Built:
         )
         return network
 
-    def readout(self, network: ReduNet, settings: Settings) -> NearestSubspace | LinearDiscriminant:
+    def readout(self, network: ReduNet, settings: Settings) -> AnyReadout:
         """The read-out of the network's last moments."""
         n_components = settings.components(self._moments.n_features)
         key = (id(network), settings.readout, n_components, settings.ridge)
@@ -89,7 +89,7 @@ class Built:
                 key,
                 NearestSubspace.from_network(network, n_components)
                 if settings.readout == "subspace"
-                else LinearDiscriminant.from_moments(
+                else LINEAR[settings.readout].from_moments(
                     network.last_moments(), network.last_means(), network.counts, settings.ridge
                 ),
             )

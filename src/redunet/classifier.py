@@ -21,7 +21,7 @@ from redunet.estimator import MomentEstimator
 from redunet.features import FeatureMap
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet
-from redunet.readouts import LinearDiscriminant, NearestSubspace
+from redunet.readouts import AnyReadout
 from redunet.settings import Settings, parse_memory, resolve_device
 
 
@@ -70,13 +70,14 @@ class ReduNetClassifier(
         W: feature vectors become (W + ρI)^(−½) z before the first layer, so that
         directions in which all classes vary count less. W comes from the
         moments and is derived anew when they change. None leaves it out.
-    readout : {"subspace", "discriminant"}, default="subspace"
+    readout : {"subspace", "discriminant", "regression"}, default="subspace"
         How the last layer's features become labels: "subspace" is the paper's,
         the class whose principal subspace is nearest; "discriminant" is linear
-        discriminant analysis by the last layer's means and covariance.
+        discriminant analysis by the last layer's means and covariance;
+        "regression" is ridge regression to one-hot targets, from the same.
     ridge : float, default=0.01
-        Of the discriminant: what is added to the covariance, relative to its
-        mean eigenvalue.
+        Of discriminant and regression: what is added to the covariance,
+        relative to its mean eigenvalue.
     normalize : {"sample", "class"}, default="sample"
         "sample" puts each input on the unit sphere; "class" scales only each
         class as a whole, and needs ``input_range``.
@@ -171,7 +172,7 @@ class ReduNetClassifier(
         return labels
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Minus the residual from each class's subspace, or the discriminant's scores.
+        """Minus the residual from each class's subspace, or the linear read-out's scores.
 
         Returns
         -------
@@ -185,10 +186,11 @@ class ReduNetClassifier(
         return decisions
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """softmax(−residual / 2σ²), or of the discriminant's scores: ndarray of shape (n, k).
+        """softmax(−residual / 2σ²), or what the linear read-out says: ndarray of shape (n, k).
 
         σ² is the energy that the training moments themselves leave outside
-        their classes' subspaces.
+        their classes' subspaces. A discriminant gives the softmax of its scores,
+        a regression its scores themselves, without those below 0.
         """
         scores, readout = self._scores(X)
         probabilities: NDArray[np.float64] = readout.probabilities(scores).numpy()
@@ -250,7 +252,7 @@ class ReduNetClassifier(
         for Z in self._inputs(X):
             yield self.network_.transform(Z, self._settings().sharpness)
 
-    def _scores(self, X: ArrayLike) -> tuple[Tensor, NearestSubspace | LinearDiscriminant]:
+    def _scores(self, X: ArrayLike) -> tuple[Tensor, AnyReadout]:
         """Scores of all samples, (n, k), and the read-out that gave them."""
         settings = self._settings()
         settings.components(self._fitted_moments().n_features)

@@ -27,7 +27,7 @@ from redunet.report.methods import (
     honesty_notes,
 )
 from redunet.report.sections import joint_words
-from redunet.report.tables import accuracy_table, terminal_table
+from redunet.report.tables import READOUT_NAMES, accuracy_table, terminal_table
 from redunet.reproduce import Reproduction
 from redunet.rivals import CLOSED_FORM
 from redunet.settings import one_of, resolve_device
@@ -58,7 +58,7 @@ def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
     d = plan.changed({"standardized": False}).feature_map(tasks).n_features
     r = plan.settings().components(d)
     name = f"{plan.data}, {plan.features}"
-    reading = f"{r} components" if plan.readout == "subspace" else "linear discriminant"
+    reading = f"{r} components" if plan.readout == "subspace" else READOUT_NAMES[plan.readout]
     return Reproduction(None, f"ReduNet on {name}", plan, {reading: r})
 
 

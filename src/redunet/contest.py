@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from redunet.moments import ClassMoments
 from redunet.plan import Plan
 from redunet.progress import Progress, silent
 from redunet.rivals import CLOSED_FORM
-from redunet.settings import resolve_device
+from redunet.settings import READOUTS, resolve_device
 from redunet.streams import LabelledImages, Task, pooled
 
 BARE = {"whitening": None, "n_layers": 0, "readout": "subspace"}
@@ -28,6 +29,9 @@ LAYERS = {"n_layers": 1, "step": 0.3, "step_kind": "relative"}
 """What an ingredient is tried at where the recipe itself has none of it."""
 PAPER_STEP = {"step": 0.5, "step_decay": 0.933, "step_kind": "absolute"}
 
+FEATURE_STEPS = {"root": "roots", "mirrored": "mirror images"}
+"""Steps of a feature map that can be left out, and their names in tables."""
+
 _ROWS = 512
 """Images at a time, for the feature map."""
 
@@ -35,10 +39,12 @@ _ROWS = 512
 def variants(plan: Plan) -> list[Plan]:
     """The recipe with each ingredient alone, and with all combinations of them.
 
-    Whitening, layers and the linear discriminant are each put in or left out,
-    on the recipe's features; beside these, pixels in place of its features,
-    alone and with all else as in the recipe, and the paper's step in place of
-    its own. What differs in its read-out alone stands together.
+    Whitening and layers are each put in or left out, with every read-out, on
+    the recipe's features; beside these, pixels in place of its features,
+    alone and with all else as in the recipe, each of several feature maps by
+    itself, the features without roots and without mirror images, and the
+    paper's step in place of its own. What differs in its read-out alone stands
+    together.
 
     Parameters
     ----------
@@ -54,13 +60,16 @@ def variants(plan: Plan) -> list[Plan]:
     if plan.features != "pixels":
         pixels = plan.changed({"features": "pixels"})
         found += [pixels.changed(BARE), pixels]
+    if len(plan.kinds) > 1:
+        found += [plan.changed({"features": kind}) for kind in plan.kinds]
+    found += [plan.changed({name: False}) for name in FEATURE_STEPS if getattr(plan, name)]
     whitening = WHITENING if plan.whitening is None else plan.whitening
     layers: Mapping[str, Any] = {} if plan.n_layers else LAYERS
     found += [
         plan.changed({"whitening": rho, "readout": readout, **depth})
         for rho in (None, whitening)
         for depth in ({"n_layers": 0}, layers)
-        for readout in ("subspace", "discriminant")
+        for readout in READOUTS
     ]
     if plan.n_layers:
         found.append(plan.changed(PAPER_STEP))
@@ -175,9 +184,9 @@ def run_seed(
     progress("features", 0.0)
     tasks = plan.stream(data)
     features = plan.feature_map(tasks, resolve_device(device))
+    sizes = {plan.features: features.n_features, "pixels": data.x_train[0].size}
     for one in variants(plan):  # a mistake shows before the work
-        same = one.features == plan.features
-        one.settings().components(features.n_features if same else data.x_train[0].size)
+        one.settings().components(sizes.get(one.features, features.n_features))
     model = plan.learner(features, device, memory)
     contest = Contest(plan, rivals, features, device, memory)
     rows = []
@@ -215,16 +224,23 @@ def _ablation(
     """Each variant with its accuracy after the last task."""
     x_test, y_test = pooled(tasks, "test")
     rows = []
-    if on_pixels := [one for one in variants(plan) if one.features != plan.features]:
-        flat = on_pixels[0].feature_map(tasks)
-        reader = on_pixels[0].learner(flat, device, memory).fit(*pooled(tasks, "train"))
-        for one, labels in _read(reader, on_pixels, x_test):
-            rows.append(_variant(one, plan, flat.n_features, labels == y_test))
+    elsewhere = [one for one in variants(plan) if _features(one) != _features(plan)]
+    for _, group in groupby(elsewhere, _features):
+        plans = list(group)
+        features = plans[0].feature_map(tasks, resolve_device(device))
+        reader = plans[0].learner(features, device, memory).fit(*pooled(tasks, "train"))
+        for one, labels in _read(reader, plans, x_test):
+            rows.append(_variant(one, plan, features.n_features, labels == y_test))
         del reader
-    on_features = [one for one in variants(plan) if one.features == plan.features]
+    on_features = [one for one in variants(plan) if _features(one) == _features(plan)]
     for one, labels in contest.ablation(on_features):
         rows.append(_variant(one, plan, contest.moments.n_features, labels == y_test))
     return rows
+
+
+def _features(plan: Plan) -> tuple[Any, ...]:
+    """What of a variant decides its feature map."""
+    return plan.features, *(getattr(plan, name) for name in FEATURE_STEPS)
 
 
 def _read(
@@ -241,6 +257,11 @@ def _variant(one: Plan, recipe: Plan, d: int, hits: NDArray[np.bool_]) -> dict[s
     return {
         "recipe": one == recipe,
         "features": one.features,
+        "without": [
+            step
+            for name, step in FEATURE_STEPS.items()
+            if getattr(recipe, name) and not getattr(one, name)
+        ],
         "n_features": d,
         **settings.to_dict(),
         **components,

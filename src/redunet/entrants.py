@@ -59,17 +59,22 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("images-best", "cifar10"): {
         "lda": {"regularization": 0.003},
-        "ridge": {"regularization": 0.001},
+        "ridge": {"regularization": 0.01},
         "qda": {"regularization": 0.6, "distance": "gaussian"},
     },
-    ("images-best", "fashion_mnist"): {
+    ("images-plain", "fashion_mnist"): {
         "lda": {"regularization": 0.001},
-        "ridge": {"regularization": 0.0001},
+        "ridge": {"regularization": 0.001},
         "qda": {"regularization": 0.6, "distance": "gaussian"},
     },
     ("images-fixed", "mnist"): {
-        "lda": {"regularization": 0.003},
-        "ridge": {"regularization": 0.001},
+        "lda": {"regularization": 1e-05},
+        "ridge": {"regularization": 1e-05},
+        "qda": {"regularization": 0.3, "distance": "gaussian"},
+    },
+    ("images-fast", "mnist"): {
+        "lda": {"regularization": 0.0003},
+        "ridge": {"regularization": 1e-05},
         "qda": {"regularization": 0.1, "distance": "gaussian"},
     },
 }

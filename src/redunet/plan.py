@@ -17,12 +17,14 @@ from redunet.features import (
     FeatureMap,
     Flatten,
     GaussianLift,
+    Mirrored,
     PatchFilters,
     Root,
     Scattering,
     Standardize,
+    Together,
 )
-from redunet.settings import Settings, whole_number
+from redunet.settings import Settings, one_of, whole_number
 from redunet.streams import LabelledImages, Task, class_stream
 
 FEATURES = (
@@ -32,9 +34,11 @@ FEATURES = (
     "lift",
     "lift-linear",
     "scattering",
+    "finer-scattering",
     "patches",
     "patches-kmeans",
 )
+"""Feature maps; with a plus sign between them, several side by side."""
 _WHOLE = {
     "n_tasks": 1,
     "order_seed": 0,
@@ -73,8 +77,10 @@ class Plan:
     features : str
         "pixels", "standardize" (one mean and deviation), "standardize-pixel"
         (of each pixel), "lift" (random Gaussian kernels, rectified),
-        "lift-linear" (not rectified), "scattering", "patches" (filters that
-        are patches of images) or "patches-kmeans" (centroids of patches).
+        "lift-linear" (not rectified), "scattering", "finer-scattering" (of one
+        scale fewer), "patches" (filters that are patches of images) or
+        "patches-kmeans" (centroids of patches); or several of them side by side,
+        such as "patches+scattering".
     statistics_from : str
         Where means, deviations and patches come from: "first-task" looks at no
         later task; "whole-training-set" is the paper's and does; "nowhere" is for
@@ -88,8 +94,10 @@ class Plan:
         Of scattering: J, and how many windows along each side are averaged.
     n_filters, patch_size, cells : int
     threshold : float
-    mirrored : bool
         Of patches, as for `PatchFilters.learn`.
+    mirrored : bool
+        Of scattering and patches: whether the features of an image and of its
+        mirror image are added up.
     root : bool
         Of scattering and patches: whether the square root of each feature is taken.
     standardized : bool
@@ -172,16 +180,13 @@ class Plan:
         for name, least in _WHOLE.items():
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), least=least)
-        for name, allowed in (
-            ("features", FEATURES),
-            ("statistics_from", STATISTICS),
-            ("mean_per", ("pixel", "channel")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise SettingsError(
-                    f"expected {name} to be one of {', '.join(allowed)}, "
-                    f"got {getattr(self, name)!r}"
-                )
+        one_of("statistics_from", self.statistics_from, STATISTICS)
+        one_of("mean_per", self.mean_per, ("pixel", "channel"))
+        if not isinstance(self.features, str) or not set(self.kinds) <= set(FEATURES):
+            raise SettingsError(
+                f"expected features to be one of {', '.join(FEATURES)}, or several with + between "
+                f"them, got {self.features!r}"
+            )
         for name in ("centred", "mirrored", "root", "standardized"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(
@@ -189,8 +194,10 @@ class Plan:
                 )
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
             raise SettingsError(f"expected threshold to be a number, got {self.threshold!r}")
-        needs_images = self.features.startswith(("standardize", "patches")) or (
-            self.features == "scattering" and self.standardized
+        needs_images = any(
+            kind.startswith(("standardize", "patches"))
+            or (kind.endswith("scattering") and self.standardized)
+            for kind in self.kinds
         )
         if self.statistics_from == "nowhere" and needs_images:
             raise SettingsError(
@@ -200,9 +207,14 @@ class Plan:
         return self
 
     @property
+    def kinds(self) -> list[str]:
+        """The feature maps side by side, most often one."""
+        return self.features.split("+")
+
+    @property
     def random_features(self) -> bool:
         """Whether the seed makes a difference to the feature map."""
-        return self.features.startswith(("lift", "patches"))
+        return any(kind.startswith(("lift", "patches")) for kind in self.kinds)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a record."""
@@ -235,30 +247,8 @@ class Plan:
 
         Where nothing is to be learnt, the images say which shape others have.
         """
-        shape = images.shape[1:]
-        if self.features == "pixels":
-            return Flatten(shape)
-        if self.features == "standardize":
-            return Standardize.learn(images)
-        if self.features == "standardize-pixel":
-            return Standardize.learn(images, per="pixel")
-        if self.features in ("scattering", "patches", "patches-kmeans"):
-            features = self._local_features(shape, images)
-            return Chain.standardized(features, images, device) if self.standardized else features
-        if len(shape) == 2:
-            shape, images = (*shape, 1), images[..., None]
-        relu = self.features == "lift"
-        if self.statistics_from == "nowhere":
-            return GaussianLift(self.seed, shape, self.n_kernels, relu, self.centred)
-        per: Any = self.mean_per
-        return GaussianLift.learn(
-            images,
-            self.seed,
-            n_kernels=self.n_kernels,
-            relu=relu,
-            centred=self.centred,
-            per=per,
-        )
+        maps = tuple(self._features_of(kind, images, device) for kind in self.kinds)
+        return maps[0] if len(maps) == 1 else Together(maps)
 
     def features_for(self, samples: NDArray[Any] | None, device: str = "cpu") -> FeatureMap | None:
         """The same for samples of any kind; None where they are vectors to be taken as they are.
@@ -274,14 +264,44 @@ class Plan:
             )
         return self.features_from(samples, device)
 
-    def _local_features(self, shape: tuple[int, ...], images: NDArray[Any]) -> FeatureMap:
-        """Scattering or patches, not standardized."""
-        features = self._plain_features(shape, images)
-        return Chain(features, Root(features.n_features)) if self.root else features
+    def _features_of(self, kind: str, images: NDArray[Any], device: str) -> FeatureMap:
+        shape = images.shape[1:]
+        if kind == "pixels":
+            return Flatten(shape)
+        if kind == "standardize":
+            return Standardize.learn(images)
+        if kind == "standardize-pixel":
+            return Standardize.learn(images, per="pixel")
+        if kind.startswith("lift"):
+            return self._lift(kind, images)
+        features: FeatureMap = self._local_features(kind, images)
+        if self.mirrored:
+            features = Mirrored(features)
+        if self.root:
+            features = Chain(features, Root(features.n_features))
+        return Chain.standardized(features, images, device) if self.standardized else features
 
-    def _plain_features(self, shape: tuple[int, ...], images: NDArray[Any]) -> FeatureMap:
-        if self.features == "scattering":
-            return Scattering(shape, self.n_scales, pool=self.pool)
+    def _lift(self, kind: str, images: NDArray[Any]) -> GaussianLift:
+        if images.ndim == 3:
+            images = images[..., None]
+        relu = kind == "lift"
+        if self.statistics_from == "nowhere":
+            return GaussianLift(self.seed, images.shape[1:], self.n_kernels, relu, self.centred)
+        per: Any = self.mean_per
+        return GaussianLift.learn(
+            images,
+            self.seed,
+            n_kernels=self.n_kernels,
+            relu=relu,
+            centred=self.centred,
+            per=per,
+        )
+
+    def _local_features(self, kind: str, images: NDArray[Any]) -> Scattering | PatchFilters:
+        """Scattering or patches, as they are."""
+        if kind.endswith("scattering"):
+            n_scales = self.n_scales - (kind == "finer-scattering")
+            return Scattering(images.shape[1:], n_scales, pool=self.pool)
         return PatchFilters.learn(
             images,
             self.seed,
@@ -289,8 +309,7 @@ class Plan:
             self.patch_size,
             cells=self.cells,
             threshold=self.threshold,
-            source="kmeans" if self.features == "patches-kmeans" else "random",
-            mirrored=self.mirrored,
+            source="kmeans" if kind == "patches-kmeans" else "random",
         )
 
     def learner(self, features: FeatureMap | None, device: str, memory: str) -> ReduNetClassifier:

@@ -1,4 +1,4 @@
-"""Labels from features and the last moments: nearest subspace, or a linear discriminant."""
+"""Labels from features and the last moments: nearest subspace, or scores linear in the features."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class NearestSubspace:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDiscriminant:
-    """The most likely class, if classes are normal with means of their own and one covariance.
+class LinearScores:
+    """Scores w_jᵀ z + b_j; the highest wins.
 
     Parameters
     ----------
@@ -115,6 +115,14 @@ class LinearDiscriminant:
 
     weights: Tensor
     offsets: Tensor
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """Scores of features, (n, d): Tensor of shape (n, k)."""
+        return Z.to(torch.float64) @ self.weights + self.offsets
+
+
+class LinearDiscriminant(LinearScores):
+    """The most likely class, if classes are normal with means of their own and one covariance."""
 
     @classmethod
     def from_moments(
@@ -134,24 +142,72 @@ class LinearDiscriminant:
         ridge : float
             ρ as a share of the mean eigenvalue of W, tr W / d.
         """
-        d, m = Sigma.shape[-1], sum(counts)
         mu = means.to(torch.float64)
-        W = Sigma.new_zeros(d, d, dtype=torch.float64)
-        for Sigma_j, mu_j, n in zip(Sigma, mu, counts, strict=True):
-            W += Sigma_j.to(torch.float64).addr(mu_j, mu_j, alpha=-n)
-        W /= m
-        # The mean eigenvalue of everything is 1/d: below this share of it, W is rounding.
-        least = GRID_NOISE if Sigma.dtype == torch.float64 else torch.finfo(Sigma.dtype).eps
-        mean = max(float(W.diagonal().sum()), d * least) / d
-        return cls(*normal_scores(add_identity(W, ridge * mean), mu, counts, "raise ridge"))
-
-    def scores(self, Z: Tensor) -> Tensor:
-        """Log-likelihood and prior of each class but for a common constant: (n, k) of (n, d)."""
-        return Z.to(torch.float64) @ self.weights + self.offsets
+        W = _covariance(Sigma, mu, counts)
+        penalised = add_identity(W, ridge * _mean_eigenvalue(W, Sigma.dtype))
+        return cls(*normal_scores(penalised, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""
         return torch.softmax(scores, dim=1)
+
+
+class LeastSquares(LinearScores):
+    """Ridge regression to 1 for a sample's own class and 0 for others."""
+
+    @classmethod
+    def from_moments(
+        cls, Sigma: Tensor, means: Tensor, counts: Sequence[int], ridge: float
+    ) -> LeastSquares:
+        """The regression of second moments and means, after the last layer.
+
+        Parameters
+        ----------
+        Sigma, means, counts
+            As for `LinearDiscriminant.from_moments`.
+        ridge : float
+            ρ as a share of the mean eigenvalue of T, the covariance of all samples.
+        """
+        mu = means.to(torch.float64)
+        mean = _weighted(mu, counts)
+        T = _covariance(Sigma, mean.expand_as(mu), counts)
+        penalised = add_identity(T, ridge * _mean_eigenvalue(T, Sigma.dtype))
+        return cls(*regression_scores(penalised, mu, counts, "raise ridge"))
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k): scores, which have that sum, without those below 0."""
+        positive = scores.clamp(min=0)
+        return positive / positive.sum(dim=1, keepdim=True)
+
+
+AnyReadout = NearestSubspace | LinearDiscriminant | LeastSquares
+
+LINEAR: dict[str, type[LinearDiscriminant] | type[LeastSquares]] = {
+    "discriminant": LinearDiscriminant,
+    "regression": LeastSquares,
+}
+"""Read-outs from the last means and covariance, by the name of the setting."""
+
+
+def _covariance(Sigma: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:
+    """Σ_j (Σ_j − n_j c_j c_jᵀ) / m in float64, with a centre for each class: (d, d)."""
+    d = Sigma.shape[-1]
+    W = Sigma.new_zeros(d, d, dtype=torch.float64)
+    for Sigma_j, centre, n in zip(Sigma, centres, counts, strict=True):
+        W += Sigma_j.to(torch.float64).addr(centre, centre, alpha=-n)
+    return W.div_(sum(counts))
+
+
+def _mean_eigenvalue(W: Tensor, dtype: torch.dtype) -> float:
+    """The trace of W over d, but at least what rounding in a dtype can account for."""
+    # The mean eigenvalue of everything is 1/d: below this share of it, W is rounding.
+    d, least = len(W), GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
+    return max(float(W.diagonal().sum()), d * least) / d
+
+
+def _weighted(means: Tensor, counts: Sequence[float]) -> Tensor:
+    """The mean of all samples, (d,), from those of classes, (k, d)."""
+    return means.new_tensor([n / sum(counts) for n in counts]) @ means
 
 
 def normal_scores(
@@ -177,3 +233,28 @@ def normal_scores(
     weights = torch.cholesky_solve(means.mT, cholesky(covariance, remedy))
     prior = means.new_tensor([n / sum(counts) for n in counts]).log()
     return weights, prior - 0.5 * (weights * means.mT).sum(dim=0)
+
+
+def regression_scores(
+    covariance: Tensor, means: Tensor, counts: Sequence[float], remedy: str
+) -> tuple[Tensor, Tensor]:
+    """Least squares to 1 for a sample's own class and 0 for others.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (d, d), float64
+        Of all samples, with the penalty on its diagonal: positive definite.
+    means, counts, remedy
+        As for `normal_scores`.
+
+    Returns
+    -------
+    weights : Tensor of shape (d, k)
+    offsets : Tensor of shape (k,)
+        Which are not penalised, so the scores of a sample have the sum 1.
+    """
+    shares = means.new_tensor([n / sum(counts) for n in counts])
+    mean = _weighted(means, counts)
+    with_targets = (shares[:, None] * (means - mean)).mT
+    weights = torch.cholesky_solve(with_targets, cholesky(covariance, remedy))
+    return weights, shares - mean @ weights

@@ -82,17 +82,18 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "step_kind": "relative",
                 "sharpness": 3.0,
                 "readout": "discriminant",
-                "ridge": 0.001,
+                "ridge": 0.00001,
             },
         ),
         "images-best": Recipe(
-            "Small images of things that look as natural in a mirror, as accurately as can be.",
-            "8,000 features, a file of 2.6 GB for ten classes; wants a GPU with 40 GB.",
-            "CIFAR-10 0.803 ± 0.002 (results/images-best-cifar10.json), "
-            "Fashion-MNIST 0.919 ± 0.002 (results/images-best-fashion_mnist.json).",
+            "Photographs, and whatever else looks as natural in a mirror.",
+            "",
+            "",
             {
-                "features": "patches",
+                "features": "patches+scattering",
                 "n_filters": 1000,
+                "n_scales": 3,
+                "pool": 2,
                 "mirrored": True,
                 "root": True,
                 "standardized": False,
@@ -100,27 +101,49 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "eps": 0.25,
                 "step": 0.2,
                 "step_kind": "relative",
-                "sharpness": 3.0,
-                "readout": "discriminant",
+                "sharpness": 10.0,
+                "readout": "regression",
                 "ridge": 0.003,
+            },
+        ),
+        "images-plain": Recipe(
+            "Things on a plain ground, such as goods in a catalogue, grey and small.",
+            "",
+            "",
+            {
+                "features": "patches+scattering",
+                "n_filters": 250,
+                "cells": 4,
+                "n_scales": 3,
+                "mirrored": True,
+                "root": True,
+                "standardized": False,
+                "n_layers": 1,
+                "eps": 0.25,
+                "step": 0.1,
+                "step_kind": "relative",
+                "sharpness": 3.0,
+                "readout": "regression",
+                "ridge": 0.001,
             },
         ),
         "images-fixed": Recipe(
             "Written signs and the like: features fixed in advance, which hold nobody's images.",
-            "3,472 features of images of 28 x 28 pixels; wants a GPU.",
-            "MNIST 0.9929 (results/images-fixed-mnist.json).",
+            "",
+            "",
             {
-                "features": "scattering",
+                "features": "scattering+finer-scattering",
                 "n_scales": 3,
                 "root": True,
                 "standardized": False,
                 "statistics_from": "nowhere",
                 "n_layers": 1,
-                "eps": 1.0,
-                "step": 0.2,
+                "eps": 0.25,
+                "step": 0.5,
                 "step_kind": "relative",
                 "sharpness": 3.0,
-                "n_components": 120,
+                "readout": "discriminant",
+                "ridge": 0.0001,
             },
         ),
         "features": Recipe(
@@ -170,7 +193,8 @@ def from_recipe(
     ----------
     name : str
         "paper-mnist", "paper-cifar10", "images-fast", "images-best",
-        "images-fixed" or "features"; `redunet recipes` says what each is for, takes and reached.
+        "images-plain", "images-fixed" or "features"; `redunet recipes` says what
+        each is for, takes and reached.
     images : array-like of shape (n, height, width[, channels]), default=None
         What filters and statistics are learnt from, and what later samples look
         like: those of the first task, so that nothing leaks from later ones.

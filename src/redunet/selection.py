@@ -23,7 +23,7 @@ from torch import Tensor
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
-from redunet.readouts import NearestSubspace
+from redunet.readouts import LINEAR, NearestSubspace
 from redunet.rivals.closed_form import ClosedForm
 from redunet.settings import whole_number
 
@@ -38,7 +38,10 @@ SEARCHED = (
     "readout",
     "ridge",
 )
-"""Settings that ask for a network of their own; the number of components is read off each."""
+"""Settings that are searched; the number of components is read off each network."""
+
+_OF_READOUT = ("readout", "ridge")
+"""Which of them leave a network as it is."""
 
 
 def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:
@@ -100,19 +103,23 @@ def tune(
     unknown = [name for name in grid if name not in SEARCHED]
     if unknown:
         raise SettingsError(f"expected settings among {', '.join(SEARCHED)}, got {unknown[0]!r}")
+    # What leaves the network as it is varies first, so features are computed once for all of it.
+    grid = dict(sorted(grid.items(), key=lambda item: item[0] in _OF_READOUT))
     combinations, tried = _combinations(grid, most, seed)
     mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = x_train[mask], y_train[mask]
     rest = type(model)(**model.get_params(deep=False)).fit(x_train[~mask], y_train[~mask])
     whole = copy.copy(rest).partial_fit(x_out, y_out) if paper_rule else None
-    candidates = []
+    candidates: list[dict[str, Any]] = []
+    built: dict[str, Any] | None = None
     for number, settings in enumerate(combinations, 1):
         progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
-        by_components = labels_by_components(rest.set_params(**settings), x_out, n_components)
-        estimated = None
-        if whole is not None:
-            estimated = _estimated(whole.set_params(**settings), x_out, y_out)
-        for components, labels in by_components.items():
+        rest.set_params(**settings)
+        of_network = {key: settings[key] for key in settings if key not in _OF_READOUT}
+        if of_network != built:
+            built, Z = of_network, torch.from_numpy(rest.transform(x_out))
+            estimated = whole and _estimated(whole.set_params(**of_network), x_out, y_out)
+        for components, labels in _labels(rest, Z, n_components).items():
             accuracy = float(np.mean(labels == y_out))
             candidates.append(
                 {**settings, "n_components": components}
@@ -211,13 +218,23 @@ def labels_by_components(
 ) -> dict[int, NDArray[Any]]:
     """Labels of nearest subspace for several numbers of components, by one network.
 
-    Those not below the number of features are left out. A discriminant has no
-    components: its labels stand under the first number.
+    Those not below the number of features are left out. A linear read-out has
+    no components: its labels stand under the first number.
     """
-    if model.readout == "discriminant":
-        return {n_components[0]: model.predict(X)}
-    Z = torch.from_numpy(model.transform(X))
-    last = model.network_.last_moments()
+    return _labels(model, torch.from_numpy(model.transform(X)), n_components)
+
+
+def _labels(
+    model: ReduNetClassifier, Z: Tensor, n_components: Sequence[int]
+) -> dict[int, NDArray[Any]]:
+    """The same from the network's features of samples, (n, d)."""
+    network = model.network_
+    last = network.last_moments()
+    if model.readout != "subspace":
+        how = LINEAR[model.readout]
+        linear = how.from_moments(last, network.last_means(), network.counts, model.ridge)
+        scores = [linear.scores(batch.to(last.device)).cpu() for batch in torch.split(Z, 4096)]
+        return {n_components[0]: model.classes_[torch.cat(scores).argmax(dim=1).numpy()]}
     wanted = [r for r in n_components if r < last.shape[-1]]
     if not wanted:
         raise SettingsError(

@@ -15,6 +15,8 @@ from redunet.errors import SettingsError
 
 DEFAULT_COMPONENTS = 28
 
+READOUTS = ("subspace", "discriminant", "regression")
+
 LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01, "tol": None}
 """Settings that came after the first model files, with the values that need not be written."""
 
@@ -33,7 +35,7 @@ class Settings:
     sharpness: float
     n_components: int | None
     whitening: float | None
-    readout: Literal["subspace", "discriminant"]
+    readout: Literal["subspace", "discriminant", "regression"]
     ridge: float
     dtype: Literal["float64", "float32"]
     tol: float | None
@@ -59,7 +61,7 @@ class Settings:
             whitening=None
             if whitening is None
             else number("whitening", whitening, above=0.0, most=1e6),
-            readout=one_of("readout", values["readout"], ("subspace", "discriminant")),
+            readout=one_of("readout", values["readout"], READOUTS),
             ridge=number("ridge", values["ridge"], above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
             tol=None if values["tol"] is None else number("tol", values["tol"], above=0.0),

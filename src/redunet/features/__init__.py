@@ -16,20 +16,24 @@ from torch import Tensor
 from redunet.errors import DataError
 from redunet.features.chain import Chain
 from redunet.features.lift import GaussianLift
+from redunet.features.mirrored import Mirrored
 from redunet.features.patches import PatchFilters
 from redunet.features.root import Root
 from redunet.features.scattering import Scattering
 from redunet.features.standardize import Flatten, Standardize
+from redunet.features.together import Together
 
 __all__ = [
     "Chain",
     "FeatureMap",
     "Flatten",
     "GaussianLift",
+    "Mirrored",
     "PatchFilters",
     "Root",
     "Scattering",
     "Standardize",
+    "Together",
     "held_of_data",
     "restore",
 ]
@@ -85,16 +89,19 @@ def held_of_data(features: FeatureMap | None) -> str | None:
     """
     if features is None or not features.learnt_from_data:
         return None
-    if isinstance(features, Chain):
-        parts = map(held_of_data, (features.first, features.second))
-        return ", and ".join(part for part in parts if part is not None)
+    if isinstance(features, Chain | Mirrored | Together):
+        held = map(held_of_data, features.parts)
+        return ", and ".join(dict.fromkeys(part for part in held if part is not None))
     return _HELD.get(features.kind, "statistics")
 
 
 def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
     """The feature map whose state was saved."""
-    if kind == Chain.kind:
-        return Chain(*(_part(name, values, tensors) for name in ("first", "second")))
+    if kind in (Chain.kind, Mirrored.kind, Together.kind):
+        parts = tuple(_part(name, values[name], tensors) for name in values)
+        if kind == Together.kind:
+            return Together(parts)
+        return Chain(*parts) if kind == Chain.kind else Mirrored(*parts)
     if kind not in _KINDS:
         raise DataError(f"expected a feature map among {', '.join(_KINDS)}, got {kind!r}")
     plain = {
@@ -104,11 +111,11 @@ def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor])
     return restored
 
 
-def _part(name: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
-    """One map of a chain."""
+def _part(name: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
+    """One map of those that another is made of."""
     own = {
         key.removeprefix(f"{name}."): tensor
         for key, tensor in tensors.items()
         if key.startswith(f"{name}.")
     }
-    return restore(values[name]["kind"], values[name]["values"], own)
+    return restore(state["kind"], state["values"], own)

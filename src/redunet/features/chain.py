@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
+from redunet.features.parts import state_of_parts
 from redunet.features.standardize import Standardize
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class Chain:
         return cls(first, Standardize.learn(torch.cat(vectors), per="pixel"))
 
     @property
+    def parts(self) -> tuple[FeatureMap, ...]:
+        """Both maps."""
+        return self.first, self.second
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """The first map's."""
         return self.first.input_shape
@@ -85,10 +91,4 @@ class Chain:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What makes this map again: the states of both."""
-        values: dict[str, Any] = {}
-        tensors: dict[str, Tensor] = {}
-        for name, part in (("first", self.first), ("second", self.second)):
-            own, held = part.to_state()
-            values[name] = {"kind": part.kind, "values": own}
-            tensors |= {f"{name}.{key}": tensor for key, tensor in held.items()}
-        return values, tensors
+        return state_of_parts({"first": self.first, "second": self.second})

@@ -68,9 +68,6 @@ class PatchFilters:
         Cells along each side of the image.
     threshold : float
         θ.
-    mirrored : bool, default=False
-        Whether the sums of an image and of its left-right mirror image are
-        added up, so that the two have the same features.
 
     Examples
     --------
@@ -88,7 +85,6 @@ class PatchFilters:
     patch_size: int
     cells: int
     threshold: float
-    mirrored: bool = False
 
     @classmethod
     def learn(
@@ -101,7 +97,6 @@ class PatchFilters:
         cells: int = 2,
         threshold: float = 0.25,
         source: Literal["random", "kmeans"] = "random",
-        mirrored: bool = False,
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
 
@@ -120,7 +115,6 @@ class PatchFilters:
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.
-        mirrored : bool, default=False
         """
         input_shape = tuple(np.shape(images)[1:])
         _check(input_shape, n_filters, patch_size, cells, threshold)
@@ -157,7 +151,6 @@ class PatchFilters:
             patch_size,
             cells,
             float(threshold),
-            mirrored,
         )
 
     def __post_init__(self) -> None:
@@ -172,8 +165,6 @@ class PatchFilters:
         exact = torch.equal(self.filters, self.filters.round())
         if not (exact and bool((self.filters.abs() <= _LARGEST_FILTER).all())):
             raise SettingsError("expected filters in whole numbers, as `learn` makes them")
-        if not isinstance(self.mirrored, bool):
-            raise SettingsError(f"expected mirrored to be true or false, got {self.mirrored!r}")
 
     @property
     def n_features(self) -> int:
@@ -196,10 +187,7 @@ class PatchFilters:
         for some, features in zip(
             torch.split(planes, per_pass), torch.split(out, per_pass), strict=True
         ):
-            sums = self._sums(some, pooling)
-            if self.mirrored:
-                sums += self._sums(some.flip(3), pooling)
-            features.copy_(sums)
+            features.copy_(self._sums(some, pooling))
         return out.div_(_RESPONSE_GRID)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -209,7 +197,6 @@ class PatchFilters:
             "patch_size": self.patch_size,
             "cells": self.cells,
             "threshold": self.threshold,
-            "mirrored": self.mirrored,
         }
         return values, {"filters": self.filters, "offsets": self.offsets}
 

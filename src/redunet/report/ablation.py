@@ -14,6 +14,7 @@ from redunet.report.record_plots import (
 from redunet.report.sections import in_words, joint_words, plain, stream_grid
 from redunet.report.seeds import Record, Spread, by_task, over_seeds, paper_rows
 from redunet.report.tables import (
+    READOUT_NAMES,
     UNKNOWN,
     grid_markdown,
     in_bytes,
@@ -82,14 +83,13 @@ def ingredients_grid(record: Record) -> Grid:
     """Accuracy after the last task with each ingredient alone, and together."""
     rows = [
         [
-            f"{row['features']}, {row['n_features']:,}",
+            _features(row),
             UNKNOWN if row["whitening"] is None else f"ρ = {row['whitening']:g}",
             f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
             if row["n_layers"]
             else UNKNOWN,
-            f"nearest subspace, {row['n_components']}"
-            if row["readout"] == "subspace"
-            else "linear discriminant",
+            READOUT_NAMES[row["readout"]]
+            + (f", {row['n_components']}" if row["readout"] == "subspace" else ""),
             shown(Spread(row["mean"], row["deviation"]), _PLACES),
         ]
         for row in record["ablation"]
@@ -98,6 +98,13 @@ def ingredients_grid(record: Record) -> Grid:
     caption = "Ingredients alone and together, accuracy after the last task; in bold the recipe"
     headings = ["features", "whitening", "layers", "read-out", "accuracy"]
     return Grid(caption, headings, rows, text_columns=4, strong=strong)
+
+
+def _features(row: Record) -> str:
+    """A variant's feature maps, what is left out of them, and how many features they give."""
+    maps = " + ".join(row["features"].split("+"))
+    without = "".join(f" without {step}" for step in row.get("without", ()))
+    return f"{maps}{without}, {row['n_features']:,}"
 
 
 def recipe_markdown(record: Record) -> str:

@@ -14,6 +14,11 @@ from redunet.report.blocks import Grid
 from redunet.report.seeds import Record, Spread, by_task, n_tasks, over_seeds
 
 UNKNOWN = "–"
+READOUT_NAMES = {
+    "subspace": "nearest subspace",
+    "discriminant": "linear discriminant",
+    "regression": "ridge regression",
+}
 STYLES = {"paper": "", "ours": "bold", "difference": "", "no layers": "dim"}
 
 
@@ -55,8 +60,8 @@ def accuracy_rows(record: Record) -> list[Row]:
             cells = (signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs)
             rows.append(Row("difference", "difference from the paper", _filled(cells, width)))
         if plain := by_task(variant, "no_layers_accuracy"):
-            linear = variant["settings"].get("readout") == "discriminant"
-            label = f"{'linear discriminant' if linear else 'nearest subspace'}, no layers"
+            readout = variant["settings"].get("readout", "subspace")
+            label = f"{READOUT_NAMES[readout]}, no layers"
             rows.append(Row("no layers", label, _filled(map(shown, plain), width)))
     return rows
 

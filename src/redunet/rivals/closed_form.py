@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -27,24 +26,6 @@ class Solution(Protocol):
 
     def scores(self, Z: Tensor) -> Tensor:
         """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
-
-
-@dataclass(frozen=True, eq=False)
-class LinearScores:
-    """Scores w_jᵀ z + b_j.
-
-    Parameters
-    ----------
-    coef : Tensor of shape (k, d), float64
-    intercept : Tensor of shape (k,), float64
-    """
-
-    coef: Tensor
-    intercept: Tensor
-
-    def scores(self, Z: Tensor) -> Tensor:
-        """Scores of feature vectors: Tensor of shape (n, k)."""
-        return Z @ self.coef.mT + self.intercept
 
 
 class ClosedForm(ClassifierMixin, MomentEstimator):

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from redunet.features import FeatureMap
-from redunet.readouts import normal_scores
-from redunet.rivals.closed_form import ClosedForm, LinearScores
+from redunet.readouts import LinearScores, normal_scores
+from redunet.rivals.closed_form import ClosedForm
 from redunet.rivals.statistics import mean_variance, plus_identity, scatters
 from redunet.settings import number
 
@@ -34,8 +34,7 @@ def linear_discriminant(
     W /= n.sum()
     variance = mean_variance(W)
     shrunk = plus_identity(W.mul_(1 - regularization), regularization * variance)
-    weights, offsets = normal_scores(shrunk, means, n.tolist(), "raise regularization")
-    return LinearScores(weights.mT, offsets)
+    return LinearScores(*normal_scores(shrunk, means, n.tolist(), "raise regularization"))
 
 
 class LinearDiscriminant(ClosedForm):

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from redunet.features import FeatureMap
-from redunet.rivals.closed_form import ClosedForm, LinearScores
+from redunet.readouts import LinearScores
+from redunet.rivals.closed_form import ClosedForm
 
 
 def nearest_mean_scores(n: Tensor, s: Tensor) -> LinearScores:
@@ -20,7 +21,7 @@ def nearest_mean_scores(n: Tensor, s: Tensor) -> LinearScores:
     s : Tensor of shape (k, d)
     """
     means = s / n[:, None]
-    return LinearScores(means, -0.5 * means.square().sum(dim=1))
+    return LinearScores(means.mT, -0.5 * means.square().sum(dim=1))
 
 
 class NearestClassMean(ClosedForm):

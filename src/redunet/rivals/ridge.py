@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from redunet.features import FeatureMap
-from redunet.linalg import cholesky
-from redunet.rivals.closed_form import ClosedForm, LinearScores
+from redunet.readouts import LinearScores, regression_scores
+from redunet.rivals.closed_form import ClosedForm
 from redunet.rivals.statistics import mean_variance, plus_identity
 from redunet.settings import number
 
@@ -28,17 +28,14 @@ def ridge_to_one_hot(
     regularization : float
         ρ; T is the covariance of all samples.
     """
-    m, shares = n.sum(), n / n.sum()
-    mean = s.sum(dim=0) / m
+    mean = s.sum(dim=0) / n.sum()
     T = s.new_zeros(s.shape[1], s.shape[1])
     for S_j in S:
         T += S_j
-    T = T.div_(m).sub_(torch.outer(mean, mean))
-    with_targets = s / m - shares[:, None] * mean
+    T = T.div_(n.sum()).sub_(torch.outer(mean, mean))
     penalised = plus_identity(T, regularization * mean_variance(T))
-    factor = cholesky(penalised, "raise regularization")
-    coef = torch.cholesky_solve(with_targets.mT, factor).mT
-    return LinearScores(coef, shares - coef @ mean)
+    means = s / n[:, None]
+    return LinearScores(*regression_scores(penalised, means, n.tolist(), "raise regularization"))
 
 
 class RidgeToOneHot(ClosedForm):

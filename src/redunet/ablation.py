@@ -9,7 +9,7 @@ from typing import Any
 
 from redunet import storage
 from redunet.compare import TITLES
-from redunet.contest import run_seed
+from redunet.contest import Stage
 from redunet.datasets import load
 from redunet.entrants import NAMES, known_settings, settings_for_recipe
 from redunet.errors import SettingsError
@@ -23,7 +23,6 @@ from redunet.report.blocks import Chapter
 from redunet.report.document import to_markdown
 from redunet.report.figures import recipe_over_tasks
 from redunet.report.page import page
-from redunet.report.seeds import over_seeds
 from redunet.reproduce import PAPER
 from redunet.rivals import CLOSED_FORM
 
@@ -61,8 +60,8 @@ def ablate(
 ) -> dict[str, Any]:
     """Run a recipe over a data set's stream; leave record, figure and reports in a folder.
 
-    One model a seed learns task after task; everything else, rivals and
-    variants, is made from its moments. Only pixels have moments of their own.
+    One model a seed learns task after task, and rivals are made from its
+    moments; so are, for the first seed, variants on the same features.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ def ablate(
     recipe : str
         A key of `redunet.recipes.RECIPES`.
     out : Path
-        Seeds that are finished there are taken up as they are.
+        What is finished there is taken up as it is.
     command : str
         What a reader would type, for the record.
     seeds : sequence of int, default=(0,)
@@ -113,20 +112,28 @@ def ablate(
         seed: record_so_far(_path(out, seed), {"recipe": recipe, **one.to_dict(), "rivals": rivals})
         for seed, one in plans.items()
     }
-    for index, (seed, one) in enumerate(plans.items()):
-        if "ablation" in records[seed]:
-            continue
-
-        def tell(what: str, share: float, index: int = index, seed: int = seed) -> None:
-            progress(f"seed {seed}, {what}", (index + share) / len(plans))
-
-        check = joint and index == 0
+    steps = _steps(records, joint)
+    for number, (seed, step) in enumerate(steps):
         storage.make_folder(out / f"seed-{seed}")
-        run_seed(records[seed], one, rivals, load(data, data_dir), check, device, memory, tell)
+        stage = Stage(plans[seed], rivals, load(data, data_dir), device, memory)
+
+        def tell(what: str, share: float, number: int = number, seed: int = seed) -> None:
+            progress(f"seed {seed}, {what}", (number + share) / len(steps))
+
+        tell(step, 0.0)
+        records[seed] |= stage.evaluation(tell) if step == "tasks" else getattr(stage, step)()
         write_record(_path(out, seed), records[seed])
     record = assembled(recipe, plan, list(records.items()), command, chosen, random)
     leave(record, out)
     return record
+
+
+def _steps(records: Mapping[int, Mapping[str, Any]], joint: bool) -> list[tuple[int, str]]:
+    """What is yet to be done: all seeds' tasks, then the first one's variants and comparison."""
+    first, *_ = records
+    wanted = [(seed, "tasks") for seed in records] + [(first, "ablation")]
+    wanted += [(first, "joint")] if joint else []
+    return [(seed, step) for seed, step in wanted if not records[seed].get(step)]
 
 
 def assembled(
@@ -183,10 +190,7 @@ def assembled(
             | _accuracies(method, records)
             for method, name in names.items()
         ],
-        "ablation": [
-            _over_seeds(rows)
-            for rows in zip(*(record["ablation"] for _, record in records), strict=True)
-        ],
+        "ablation": first["ablation"],
         "runs": [
             {
                 "seed": seed,
@@ -231,24 +235,13 @@ def _accuracies(method: str, records: Sequence[tuple[int, Mapping[str, Any]]]) -
     return {"confusion": summed_confusion(last), "runs": runs}
 
 
-def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A variant with its accuracy for each seed, and over them."""
-    spread = over_seeds([[row["accuracy"]] for row in rows])[0]
-    return {
-        **{key: value for key, value in rows[0].items() if key != "accuracy"},
-        "accuracies": [row["accuracy"] for row in rows],
-        "mean": spread.mean,
-        "deviation": spread.deviation,
-    }
-
-
 def _seconds(record: Mapping[str, Any]) -> dict[str, float]:
-    """Of a seed: learning all tasks, labelling after each by all methods, the variants."""
+    """Of a seed: learning all tasks, labelling after each by all methods, any variants."""
     parts = {
         part: round(sum(row["seconds"][part] for row in record["tasks"]), 3)
         for part in ("learn", "evaluate")
     }
-    return {**parts, "ablation": record["ablation_seconds"]}
+    return parts | ({"ablation": record["ablation_seconds"]} if "ablation" in record else {})
 
 
 def _settable() -> list[str]:

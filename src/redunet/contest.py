@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -121,16 +122,20 @@ class Contest:
         dict from a method to its labels
             "redunet" is the recipe; "subspace" has neither layers nor whitening.
         """
-        start = time.perf_counter()
-        self._extend(images)
-        self.seconds = {"features": round(time.perf_counter() - start, 3)}
+        self.look(model, images)
         labels = {}
-        self.moments = model.moments_.to(resolve_device(self._device))  # once for all of them
         for method, contestant in self._contestants():
             start = time.perf_counter()
             labels[method] = contestant.remember(self.moments).predict(self._vectors)
             self.seconds[method] = round(time.perf_counter() - start, 3)
         return labels
+
+    def look(self, model: ReduNetClassifier, images: NDArray[Any]) -> None:
+        """Take a model's moments, and make vectors of test images, as for a call."""
+        start = time.perf_counter()
+        self._extend(images)
+        self.seconds = {"features": round(time.perf_counter() - start, 3)}
+        self.moments = model.moments_.to(resolve_device(self._device))  # once for all methods
 
     def ablation(self, plans: Sequence[Plan]) -> Iterator[tuple[Plan, NDArray[Any]]]:
         """Labels of the test images seen, by networks with other settings on these features."""
@@ -155,87 +160,94 @@ class Contest:
         self._vectors = np.concatenate(parts)
 
 
-def run_seed(
-    record: dict[str, Any],
-    plan: Plan,
-    rivals: Mapping[str, Mapping[str, Any]],
-    data: LabelledImages,
-    joint: bool,
-    device: str,
-    memory: str,
-    progress: Progress = silent,
-) -> None:
-    """Fill the record of one seed.
+@dataclass(frozen=True)
+class Stage:
+    """Where a recipe shows what it reaches: a stream, and a machine.
 
     Parameters
     ----------
-    record : dict
-        As `record_so_far` makes a new one.
     plan : Plan
-        With the recipe's settings and the seed.
+        With the recipe's settings and a seed.
     rivals : mapping from a closed-form method to its settings
     data : data set
-    joint, device, memory, progress
-        As for `ablate`.
+    device, memory
+        As for `ReduNetClassifier`.
     """
-    on_cuda = resolve_device(device).startswith("cuda")
-    if on_cuda:
-        torch.cuda.reset_peak_memory_stats()
-    progress("features", 0.0)
-    tasks = plan.stream(data)
-    features = plan.feature_map(tasks, resolve_device(device))
-    sizes = {plan.features: features.n_features, "pixels": data.x_train[0].size}
-    for one in variants(plan):  # a mistake shows before the work
-        one.settings().components(sizes.get(one.features, features.n_features))
-    model = plan.learner(features, device, memory)
-    contest = Contest(plan, rivals, features, device, memory)
-    rows = []
-    for number in range(1, len(tasks) + 1):
-        progress(f"task {number} of {len(tasks)}", 0.7 * (number - 1) / len(tasks))
-        row = run_task(model, tasks[:number], contest, last=number == len(tasks))
-        rows.append(row | {"seconds_by_method": contest.seconds})
-    d, k = features.n_features, len(model.classes_)
-    progress("ablation", 0.7)
-    start = time.perf_counter()
-    ablation = _ablation(plan, contest, tasks, device, memory)
-    seconds = round(time.perf_counter() - start, 3)
-    if joint:
-        progress("joint training", 0.9)
-        make = partial(plan.learner, features, device, memory)
-        record["joint"] = joint_check(model, tasks, make)
-    record |= {
-        "tasks": rows,
-        "ablation": ablation,
-        "ablation_seconds": seconds,
-        "n_features": d,
-        "moments_bytes": k * (d * (d + 1) // 2 + d + 1) * 8,
-        "peak_memory_bytes": peak_memory(),
-        "peak_device_memory_bytes": torch.cuda.max_memory_allocated() if on_cuda else None,
-    }
 
+    plan: Plan
+    rivals: Mapping[str, Mapping[str, Any]]
+    data: LabelledImages
+    device: str
+    memory: str
 
-def _ablation(
-    plan: Plan,
-    contest: Contest,
-    tasks: tuple[Task, ...],
-    device: str,
-    memory: str,
-) -> list[dict[str, Any]]:
-    """Each variant with its accuracy after the last task."""
-    x_test, y_test = pooled(tasks, "test")
-    rows = []
-    elsewhere = [one for one in variants(plan) if _features(one) != _features(plan)]
-    for _, group in groupby(elsewhere, _features):
-        plans = list(group)
-        features = plans[0].feature_map(tasks, resolve_device(device))
-        reader = plans[0].learner(features, device, memory).fit(*pooled(tasks, "train"))
-        for one, labels in _read(reader, plans, x_test):
-            rows.append(_variant(one, plan, features.n_features, labels == y_test))
-        del reader
-    on_features = [one for one in variants(plan) if _features(one) == _features(plan)]
-    for one, labels in contest.ablation(on_features):
-        rows.append(_variant(one, plan, contest.moments.n_features, labels == y_test))
-    return rows
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """The stream."""
+        return self.plan.stream(self.data)
+
+    @cached_property
+    def features(self) -> FeatureMap:
+        """The recipe's feature map."""
+        return self.plan.feature_map(self.tasks, resolve_device(self.device))
+
+    def learner(self) -> ReduNetClassifier:
+        """The recipe's model, that has learnt nothing yet."""
+        return self.plan.learner(self.features, self.device, self.memory)
+
+    def contest(self) -> Contest:
+        """One of the recipe and its rivals."""
+        return Contest(self.plan, self.rivals, self.features, self.device, self.memory)
+
+    def evaluation(self, progress: Progress = silent) -> dict[str, Any]:
+        """What the recipe and its rivals reach after each task, for a record."""
+        on_cuda = resolve_device(self.device).startswith("cuda")
+        if on_cuda:
+            torch.cuda.reset_peak_memory_stats()
+        progress("features", 0.0)
+        d, number = self.features.n_features, len(self.tasks)
+        sizes = {"pixels": self.data.x_train[0].size}
+        for one in variants(self.plan):  # a mistake shows before the work
+            one.settings().components(sizes.get(one.features, d))
+        model, contest, rows = self.learner(), self.contest(), []
+        for seen in range(1, number + 1):
+            progress(f"task {seen} of {number}", (seen - 1) / number)
+            row = run_task(model, self.tasks[:seen], contest, last=seen == number)
+            rows.append(row | {"seconds_by_method": contest.seconds})
+        k = len(model.classes_)
+        return {
+            "tasks": rows,
+            "n_features": d,
+            "moments_bytes": k * (d * (d + 1) // 2 + d + 1) * 8,
+            "peak_memory_bytes": peak_memory(),
+            "peak_device_memory_bytes": torch.cuda.max_memory_allocated() if on_cuda else None,
+        }
+
+    def ablation(self) -> dict[str, Any]:
+        """Each variant with its accuracy after the last task, for a record."""
+        start = time.perf_counter()
+        (x_train, y_train), (x_test, y_test) = (pooled(self.tasks, of) for of in ("train", "test"))
+        rows = []
+        elsewhere = [one for one in variants(self.plan) if _features(one) != _features(self.plan)]
+        for _, group in groupby(elsewhere, _features):
+            plans = list(group)
+            features = plans[0].feature_map(self.tasks, resolve_device(self.device))
+            reader = plans[0].learner(features, self.device, self.memory).fit(x_train, y_train)
+            for one, labels in _read(reader, plans, x_test):
+                rows.append(_variant(one, self.plan, features.n_features, labels == y_test))
+            del reader
+        contest = self.contest()
+        contest.look(self.learner().fit(x_train, y_train), x_test)
+        here = [one for one in variants(self.plan) if _features(one) == _features(self.plan)]
+        for one, labels in contest.ablation(here):
+            rows.append(_variant(one, self.plan, self.features.n_features, labels == y_test))
+        return {"ablation": rows, "ablation_seconds": round(time.perf_counter() - start, 3)}
+
+    def joint(self) -> dict[str, Any]:
+        """The recipe's model against one that learnt everything at once, for a record."""
+        model = self.learner()
+        for task in self.tasks:
+            model.partial_fit(task.x_train, task.y_train)
+        return {"joint": joint_check(model, self.tasks, self.learner)}
 
 
 def _features(plan: Plan) -> tuple[Any, ...]:

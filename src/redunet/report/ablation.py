@@ -90,12 +90,13 @@ def ingredients_grid(record: Record) -> Grid:
             else UNKNOWN,
             READOUT_NAMES[row["readout"]]
             + (f", {row['n_components']}" if row["readout"] == "subspace" else ""),
-            shown(Spread(row["mean"], row["deviation"]), _PLACES),
+            f"{row['accuracy']:.{_PLACES}f}",
         ]
         for row in record["ablation"]
     ]
     strong = [index for index, row in enumerate(record["ablation"]) if row["recipe"]]
-    caption = "Ingredients alone and together, accuracy after the last task; in bold the recipe"
+    seed = f", seed {record['runs'][0]['seed']}" if record["random"] else ""
+    caption = f"Ingredients alone and together, after the last task{seed}; in bold the recipe"
     headings = ["features", "whitening", "layers", "read-out", "accuracy"]
     return Grid(caption, headings, rows, text_columns=4, strong=strong)
 
@@ -229,7 +230,10 @@ def _cost(record: Record) -> list[Block]:
             str(run["seed"]),
             f"{run['n_features']:,}",
             in_bytes(run["moments_bytes"]),
-            *(in_seconds(run["seconds"][part]) for part in ("learn", "evaluate", "ablation")),
+            *(
+                in_seconds(run["seconds"][part]) if part in run["seconds"] else UNKNOWN
+                for part in ("learn", "evaluate", "ablation")
+            ),
             in_bytes(run["peak_memory_bytes"]),
             in_bytes(run["peak_device_memory_bytes"])
             if run["peak_device_memory_bytes"]

@@ -54,6 +54,7 @@ def ablate(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     device: str = "auto",
     memory: str = "2GB",
+    ingredients: bool = True,
     joint: bool = True,
     data_dir: Path | None = None,
     progress: Progress = silent,
@@ -79,6 +80,8 @@ def ablate(
         Settings other than the recipe's, or than those chosen for its features.
     device, memory
         As for `ReduNetClassifier`.
+    ingredients : bool, default=True
+        Whether to take the recipe apart, for the first seed.
     joint : bool, default=True
         Whether to compare with joint training, for the first seed.
     data_dir : Path, default=None
@@ -112,7 +115,8 @@ def ablate(
         seed: record_so_far(_path(out, seed), {"recipe": recipe, **one.to_dict(), "rivals": rivals})
         for seed, one in plans.items()
     }
-    steps = _steps(records, joint)
+    of_first = [step for step, asked in (("ablation", ingredients), ("joint", joint)) if asked]
+    steps = _steps(records, of_first)
     for number, (seed, step) in enumerate(steps):
         storage.make_folder(out / f"seed-{seed}")
         stage = Stage(plans[seed], rivals, load(data, data_dir), device, memory)
@@ -128,11 +132,12 @@ def ablate(
     return record
 
 
-def _steps(records: Mapping[int, Mapping[str, Any]], joint: bool) -> list[tuple[int, str]]:
-    """What is yet to be done: all seeds' tasks, then the first one's variants and comparison."""
+def _steps(
+    records: Mapping[int, Mapping[str, Any]], of_first: Sequence[str]
+) -> list[tuple[int, str]]:
+    """What is yet to be done: all seeds' tasks, then what is asked of the first one."""
     first, *_ = records
-    wanted = [(seed, "tasks") for seed in records] + [(first, "ablation")]
-    wanted += [(first, "joint")] if joint else []
+    wanted = [(seed, "tasks") for seed in records] + [(first, step) for step in of_first]
     return [(seed, step) for seed, step in wanted if not records[seed].get(step)]
 
 
@@ -190,7 +195,7 @@ def assembled(
             | _accuracies(method, records)
             for method, name in names.items()
         ],
-        "ablation": first["ablation"],
+        "ablation": first.get("ablation", []),
         "runs": [
             {
                 "seed": seed,

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from redunet._version import __version__
-from redunet.errors import ReduNetError, SettingsError
+from redunet.errors import ReduNetError
 from redunet.model_cli import COMMANDS
 from redunet.options import (
     DataDir,
@@ -24,6 +24,7 @@ from redunet.options import (
     RecipeName,
     Settings,
     as_tuple,
+    by_method,
     parsed,
     progress_bar,
     whole_numbers,
@@ -112,9 +113,10 @@ def run(
     Settings come from a recipe, from a TOML file, from --set; what comes later in this list
     replaces what came before. Of the stream: n_tasks, tasks,
     order_seed, train_per_class, test_per_class. Of the features: features (pixels, standardize,
-    standardize-pixel, lift, lift-linear, scattering, patches, patches-kmeans), statistics_from
-    (first-task, whole-training-set, nowhere), mean_per, n_kernels, centred, n_scales, pool,
-    n_filters, patch_size, cells, threshold, mirrored, root, standardized, seed. Of the network:
+    standardize-pixel, lift, lift-linear, scattering, finer-scattering, patches, patches-kmeans, or
+    several with + between them), statistics_from (first-task, whole-training-set, nowhere),
+    mean_per, n_kernels, centred, n_scales, pool, n_filters, patch_size, cells, threshold, mirrored,
+    root, standardized, seed. Of the network:
     n_layers, eps, step, step_decay, step_kind, sharpness, n_components, whitening, readout, ridge,
     dtype.
 
@@ -272,12 +274,9 @@ def compare(
     from redunet.commands import standings
     from redunet.entrants import NAMES
 
-    changes: dict[str, dict[str, Any]] = {"redunet": {"dtype": dtype}} if dtype else {}
-    for name, value in parsed(settings).items():
-        method, dot, key = name.partition(".")
-        if not dot:
-            raise SettingsError(f"expected METHOD.KEY=VALUE, got {name!r} as METHOD.KEY")
-        changes.setdefault(method, {})[key] = value
+    changes = by_method(settings)
+    if dtype:
+        changes["redunet"] = {"dtype": dtype, **changes.get("redunet", {})}
     out = out or Path("runs") / f"compare-{data}"
     with progress_bar() as tell:
         record = comparison.compare(

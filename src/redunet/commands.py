@@ -211,7 +211,7 @@ def findings(record: dict[str, Any], out: Path) -> Lines:
     return [
         record["what"],
         terminal_table(recipe_grid(record, ())),
-        terminal_table(ingredients_grid(record)),
+        *([terminal_table(ingredients_grid(record))] if record["ablation"] else []),
         *recipe_notes(record),
         *(joint_words(run["joint"]) for run in record["runs"] if run.get("joint")),
         f"Left behind: {out / 'report.html'}, report.md, record.json and accuracy.png",

@@ -57,6 +57,7 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 """Settings of closed-form methods chosen on training data, by `redunet tune --method`."""
 
 CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
+    ("features", "digits"): CHOSEN["digits"],
     ("images-best", "cifar10"): {
         "lda": {"regularization": 0.003},
         "ridge": {"regularization": 0.01},

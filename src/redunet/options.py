@@ -77,6 +77,17 @@ def parsed(words: list[str] | None) -> dict[str, Any]:
     return values
 
 
+def by_method(words: list[str] | None, usual: str | None = None) -> dict[str, dict[str, Any]]:
+    """METHOD.KEY=VALUE words as settings of methods; KEY alone is the usual one's, if any."""
+    changes: dict[str, dict[str, Any]] = {}
+    for name, value in parsed(words).items():
+        method, _, key = name.rpartition(".")
+        if not method and usual is None:
+            raise SettingsError(f"expected METHOD.KEY=VALUE, got {name!r} as METHOD.KEY")
+        changes.setdefault(method or usual or "", {})[key] = value
+    return changes
+
+
 def _value(text: str) -> Any:
     """A number, a word, true, false, none, or a tuple of these where there are commas."""
     if "," in text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from redunet.options import (
     Memory,
     RecipeName,
     Settings,
+    by_method,
     parsed,
     progress_bar,
     whole_numbers,
@@ -47,6 +48,7 @@ def ablate(
     out: Annotated[
         Path | None, typer.Option(help="Folder; by default runs/ablate-RECIPE-DATA.")
     ] = None,
+    ingredients: Annotated[bool, typer.Option(help="Take it apart, first seed.")] = True,
     joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -56,17 +58,13 @@ def ablate(
 
     One model learns task after task. From its moments come the recipe's network, the closed-form
     rivals ncm, lda, ridge and qda on the same features, and the network with each ingredient alone
-    and together: features, whitening, layers, linear discriminant.
+    and together: features, whitening, layers, read-outs.
 
     Example: redunet ablate --data digits --recipe features --set lda.regularization=0.1
     """
     from redunet import ablation
     from redunet.commands import findings
 
-    changes: dict[str, dict[str, Any]] = {}
-    for name, value in parsed(settings).items():
-        method, _, key = name.rpartition(".")
-        changes.setdefault(method or "redunet", {})[key] = value
     words = [f"--set {word}" for word in settings or []]
     command = f"redunet ablate --data {data} --recipe {recipe} --seeds {seeds}"
     out = out or Path("runs") / f"ablate-{recipe}-{data}"
@@ -77,9 +75,10 @@ def ablate(
             out,
             " ".join([command, *words]),
             seeds=whole_numbers("seeds", seeds, least=0),
-            changes=changes,
+            changes=by_method(settings, "redunet"),
             device=device,
             memory=memory,
+            ingredients=ingredients,
             joint=joint,
             data_dir=data_dir,
             progress=tell,

@@ -87,8 +87,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         ),
         "images-best": Recipe(
             "Photographs, and whatever else looks as natural in a mirror.",
-            "",
-            "",
+            "10,604 features of colour images of 32 x 32 pixels, a file of 4.5 GB for ten classes; "
+            "wants a GPU with 60 GB.",
+            "CIFAR-10 0.815 ± 0.002 (results/images-best-cifar10.json).",
             {
                 "features": "patches+scattering",
                 "n_filters": 1000,
@@ -107,9 +108,10 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             },
         ),
         "images-plain": Recipe(
-            "Things on a plain ground, such as goods in a catalogue, grey and small.",
-            "",
-            "",
+            "Things on a plain ground, such as goods in a catalogue.",
+            "11,472 features of grey images of 28 x 28 pixels, a file of 5.3 GB for ten classes; "
+            "wants a GPU with 60 GB.",
+            "Fashion-MNIST 0.932 ± 0.002 (results/images-plain-fashion_mnist.json).",
             {
                 "features": "patches+scattering",
                 "n_filters": 250,
@@ -129,8 +131,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         ),
         "images-fixed": Recipe(
             "Written signs and the like: features fixed in advance, which hold nobody's images.",
-            "",
-            "",
+            "7,441 features of grey images of 28 x 28 pixels, a file of 2.2 GB for ten classes; "
+            "wants a GPU with 30 GB.",
+            "MNIST 0.9937 (results/images-fixed-mnist.json).",
             {
                 "features": "scattering+finer-scattering",
                 "n_scales": 3,
@@ -148,14 +151,17 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         ),
         "features": Recipe(
             "Vectors from any encoder, as they are.",
-            "",
-            "",
+            "As many features as the encoder gives; with 768, a file of 25 MB for ten classes.",
+            "Pixels of digits, taken as vectors: 0.983 (results/features-digits.json).",
             {
                 "features": "pixels",
-                "n_layers": 1,
-                "step": 0.3,
+                "n_layers": 5,
+                "eps": 0.5,
+                "step": 0.5,
                 "step_kind": "relative",
+                "sharpness": 10.0,
                 "readout": "discriminant",
+                "ridge": 0.0001,
             },
         ),
     }

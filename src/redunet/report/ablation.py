@@ -44,7 +44,7 @@ def ablation_sections(record: Record) -> list[Section]:
     """
     found = [
         Section("Result", _result(record)),
-        Section("What each ingredient adds", [ingredients_grid(record), Words(_rule(record))]),
+        Section("What each ingredient adds", _ingredients(record)),
         Section("Incremental against joint training", _joint(record)),
         Section("What is left of each task", _by_task(record)),
         Section("What is taken for what", _confusion(record)),
@@ -109,10 +109,13 @@ def _features(row: Record) -> str:
 
 
 def recipe_markdown(record: Record) -> str:
-    """The README's tables: the recipe beside its rivals, then its ingredients."""
+    """Tables for README and docs: the recipe beside its rivals, then its ingredients, if known."""
+    rivals = grid_markdown(recipe_grid(record, ()))
+    if not record["ablation"]:
+        return rivals
     ingredients = ingredients_grid(record)
-    tables = grid_markdown(recipe_grid(record, ())), grid_markdown(ingredients)
-    return f"{tables[0]}\n\n{markdown_text(ingredients.caption)}:\n\n{tables[1]}"
+    caption = markdown_text(ingredients.caption)
+    return f"{rivals}\n\n{caption}:\n\n{grid_markdown(ingredients)}"
 
 
 def recipes_markdown(records: Sequence[Record]) -> str:
@@ -181,6 +184,10 @@ def recipe_notes(record: Record) -> list[str]:
     if paper_rows(record):
         said.append(f"Theirs: as printed in {record['paper']['source']}, not run again here.")
     return said
+
+
+def _ingredients(record: Record) -> list[Block]:
+    return [ingredients_grid(record), Words(_rule(record))] if record["ablation"] else []
 
 
 def _rule(record: Record) -> str:

@@ -133,8 +133,7 @@ def _norms_(X: Tensor) -> list[float]:
     # The largest entry of each row is brought to between 2^(bits-1) and 2^bits, with bits such
     # that a sum of d products of two numbers of that size fits a signed 64-bit integer.
     bits = _bits(X.shape[1])
-    work = torch.abs(X)
-    largest = work.amax(dim=1)
+    largest = torch.maximum(X.amax(dim=1), X.amin(dim=1).neg_())
     if not bool(largest.isfinite().all()):
         raise DataError(
             "expected finite values, got NaN or infinity: remove or impute these values first"
@@ -148,7 +147,7 @@ def _norms_(X: Tensor) -> list[float]:
     X.mul_(_power_of_two(shift - half)[:, None])
     # x = high + low / 2^bits, so x² = high² + 2 high low / 2^bits up to what no double can tell.
     high = X.round()
-    low = torch.sub(X, high, out=work)
+    low = X - high
     mixed = [0] * len(X)
     if float(torch.dot(low.view(-1), low.view(-1))):  # anything but whole numbers
         mixed = _exact_sum(low.mul_(2.0**bits).round_().mul_(high))

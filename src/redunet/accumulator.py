@@ -27,6 +27,9 @@ _Rows = TypeVar("_Rows", Tensor, OnGrid, Tensor | OnGrid)
 EXACT_ROWS = 2**13
 """Most rows whose product has entries of at most 2⁵³, exact in float64."""
 
+_MULTIPLIED = 2**12
+"""Rows multiplied at a time where memory allows: a product of fewer is slower."""
+
 _CARRIED = 256
 """Rows of a product turned into integers at a time."""
 
@@ -101,12 +104,12 @@ class Space:
     @classmethod
     def of_one(cls, d: int, device: str) -> Space:
         """Space for one class at a time, with rows enough for products at their full rate."""
-        return cls._of(4096, d, device)
+        return cls._of(_MULTIPLIED, d, device)
 
     @classmethod
     def of_many(cls, d: int, device: str) -> Space:
         """Space for one class of many, whose rows take little more memory than its product."""
-        return cls._of(min(2048, max(1024, d)), d, device)
+        return cls._of(min(_MULTIPLIED // 2, max(_MULTIPLIED // 4, d)), d, device)
 
     @classmethod
     def _of(cls, n: int, d: int, device: str) -> Space:

@@ -8,6 +8,7 @@ can be compared with ``==``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -164,9 +165,9 @@ class ClassMoments:
 
     def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
         """The rows of each label, in the order in which labels first come."""
-        rows_of: dict[Label, list[int]] = {}
+        rows_of: dict[Label, list[int]] = defaultdict(list)
         for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
-            rows_of.setdefault(label, []).append(row)
+            rows_of[label].append(row)
         if len(X) != sum(map(len, rows_of.values())):
             raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
         _check_labels((*self._table, *rows_of))

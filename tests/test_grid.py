@@ -117,6 +117,19 @@ def test_bytes_have_the_bits_of_the_same_values_in_float64(d: int) -> None:
         assert torch.equal(unit_grid(whole).values, (unit_rows(whole) * GRID).round())
 
 
+def test_values_on_the_grid_are_written_where_they_are_wanted() -> None:
+    X = rows(40, 13)
+    expected = (unit_rows(X) * GRID).round()
+    memory = torch.full((50, 16), 7.0, dtype=torch.float64)
+    out = memory[5:25, 2:15]
+    assert unit_grid(X)[10:30].write_(out) is out
+    assert torch.equal(out, expected[10:30])
+    out.fill_(7.0)
+    assert bool((memory == 7.0).all())  # nothing around it was touched
+    assert unit_grid(X)[:0].values.shape == (0, 13)
+    assert unit_rows(X[:0]).shape == (0, 13)
+
+
 def test_no_grid_value_exceeds_the_bound() -> None:
     # One large entry and many that round up together: the worst case for the norm.
     X = torch.full((50, 30000), 0.5**24, dtype=torch.float64)

@@ -69,7 +69,7 @@ def test_one_sample_at_a_time_equals_all_at_once() -> None:
     assert table == WHOLE
 
 
-@pytest.mark.parametrize("n", [513, 8193, 20000])
+@pytest.mark.parametrize("n", [513, 4096, 4097, 8193, 20000])
 def test_more_rows_than_a_chunk_or_an_exact_product_holds(n: int) -> None:
     data = torch.randn(n, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     data[:, 0] = 100.0  # products near their largest: exactness would break first here
@@ -77,6 +77,10 @@ def test_more_rows_than_a_chunk_or_an_exact_product_holds(n: int) -> None:
     grid = (unit_rows(data) * GRID).round().to(torch.int64)
     assert torch.equal(table[7].second_moment, grid.mT @ grid)
     assert torch.equal(table[7].sum, grid.sum(dim=0))
+    halves = table.update_from(
+        [(data[: n // 3], [7] * (n // 3)), (data[n // 3 :], [7] * (n - n // 3))]
+    )
+    assert halves - table == table
 
 
 def test_labels_may_be_strings_and_come_back() -> None:

@@ -7,8 +7,10 @@ is added to integers. Only one triangle is computed.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -20,16 +22,25 @@ from redunet.grid import GRID, OnGrid
 from redunet.linalg import lower_product_, mirror_
 
 Label = TypeVar("Label")
+_Rows = TypeVar("_Rows", Tensor, OnGrid, Tensor | OnGrid)
 
 EXACT_ROWS = 2**13
 """Most rows whose product has entries of at most 2⁵³, exact in float64."""
 
-_CARRIED = 64
+_MULTIPLIED = 2**12
+"""Rows multiplied at a time where memory allows: a product of fewer is slower."""
+
+_CARRIED = 256
 """Rows of a product turned into integers at a time."""
 
+_LINE = 8
+"""Numbers in a line of the processor's cache."""
 
-def rows_at_once(d: int) -> int:
-    """Rows to treat at a time: few enough for the processor's cache, many enough for products."""
+
+def rows_at_once(d: int, device: str) -> int:
+    """Rows to embed at a time: few enough for a processor's cache, many enough for a GPU."""
+    if torch.device(device).type == "cpu":
+        return min(EXACT_ROWS, max(256, 2**19 // d))
     return min(EXACT_ROWS, max(1024, 2**21 // d))
 
 
@@ -43,22 +54,28 @@ def some_rows(X: Any, rows: list[int]) -> Any:
 
 def on_grid(vectors: Tensor | OnGrid, d: int, device: str) -> Tensor:
     """Grid values of feature vectors, (n, d), as whole numbers in float64, on a device."""
-    given = vectors.values if isinstance(vectors, OnGrid) else vectors
-    if given.shape[1] != d:
+    out = torch.empty(len(vectors), d, dtype=torch.float64, device=device)
+    return _on_grid_(out, vectors)
+
+
+def _on_grid_(out: Tensor, vectors: Tensor | OnGrid) -> Tensor:
+    """Turn ``out``, (n, d), into the grid values of feature vectors, and return it."""
+    d = vectors.shape[1]
+    if d != out.shape[1]:
         raise DataError(
-            f"expected {d} features, got {given.shape[1]}: use the same features throughout"
+            f"expected {out.shape[1]} features, got {d}: use the same features throughout"
         )
     if isinstance(vectors, OnGrid):
-        return given.to(device)
-    grid = given.to(device, torch.float64).mul(GRID).round_()
-    if grid.numel():
-        low, high = grid.aminmax()
+        return vectors.write_(out)
+    out.copy_(vectors).mul_(GRID).round_()
+    if out.numel():
+        low, high = out.aminmax()
         if not bool((low >= -GRID) & (high <= GRID)):  # NaN is neither
             raise DataError(
                 "expected feature values within [-1, 1], got larger ones or NaN: "
                 "put the samples on the unit sphere first"
             )
-    return grid
+    return out
 
 
 def runs(labels: list[Label], grid: Tensor) -> Iterator[tuple[Label, Tensor]]:
@@ -66,9 +83,41 @@ def runs(labels: list[Label], grid: Tensor) -> Iterator[tuple[Label, Tensor]]:
     start = 0
     for label, run in groupby(labels):
         stop = start + len(list(run))
-        # A copy where the rows are part of more: they may wait long for others.
-        yield label, grid if stop - start == len(grid) else grid[start:stop].clone()
+        yield label, grid[start:stop]
         start = stop
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Memory to sum in; one class after another may use the same.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (n, d), float64
+        Where rows wait until there are n of them, at most ``EXACT_ROWS``.
+    product : Tensor of shape (d, d), float64
+    """
+
+    rows: Tensor
+    product: Tensor
+
+    @classmethod
+    def of_one(cls, d: int, device: str) -> Space:
+        """Space for one class at a time, with rows enough for products at their full rate."""
+        return cls._of(_MULTIPLIED, d, device)
+
+    @classmethod
+    def of_many(cls, d: int, device: str) -> Space:
+        """Space for one class of many, whose rows take little more memory than its product."""
+        return cls._of(min(_MULTIPLIED // 2, max(_MULTIPLIED // 4, d)), d, device)
+
+    @classmethod
+    def _of(cls, n: int, d: int, device: str) -> Space:
+        # From row to row an odd number of cache lines: with an even one, the values of a column
+        # share few places in the cache and drive each other out.
+        width = (math.ceil(d / _LINE) | 1) * _LINE
+        rows = torch.empty(n, width, dtype=torch.float64, device=device)[:, :d]
+        return cls(rows, torch.empty(d, d, dtype=torch.float64, device=device))
 
 
 class Accumulator:
@@ -76,73 +125,74 @@ class Accumulator:
 
     Parameters
     ----------
-    d : int
-    device : str
-        Where products are computed.
+    space : Space
+        In use until `finish`.
     start : (int, Tensor of shape (d,), Tensor of shape (d, d)), default=None
         Count, sum and second moment to go on from, in int64; none of it is changed.
-    product : Tensor of shape (d, d), float64, default=None
-        Memory to work in, on the device; None takes new memory.
     """
 
-    def __init__(
-        self,
-        d: int,
-        device: str,
-        start: tuple[int, Tensor, Tensor] | None = None,
-        product: Tensor | None = None,
-    ) -> None:
-        self._count = 0
-        self._total = torch.zeros(d, dtype=torch.int64)
+    def __init__(self, space: Space, start: tuple[int, Tensor, Tensor] | None = None) -> None:
+        self._space = space
+        self._waiting = self._in_product = 0
         self._second_moment: Tensor | None = None
+        # float64 holds the sum exactly: with fewer than 2²³ rows it stays below 2⁴³.
+        self._count, self._sum = 0, torch.zeros_like(space.product[0])
         if start is not None:
-            count, total, second_moment = start
-            self._count, self._total = count, total.clone()
-            self._second_moment = second_moment.to(device, copy=True)
-        if product is None:
-            product = torch.empty(d, d, dtype=torch.float64, device=device)
-        self._product = product
-        self._in_product = 0
-        self._waiting: list[Tensor] = []
-        self._rows_waiting = 0
+            self._count, total, second_moment = start
+            self._sum.copy_(total)
+            self._second_moment = second_moment.to(space.product.device, copy=True)
 
-    def add(self, grid: Tensor) -> None:
-        """Add rows of whole numbers, (n, d); few wait for more, at most max(512, d)."""
-        d = grid.shape[1]
-        self._count += len(grid)
-        self._waiting.append(grid)
-        self._rows_waiting += len(grid)
-        if self._rows_waiting >= min(rows_at_once(d), max(512, d)):
-            self._multiply()
+    def add(self, vectors: Tensor | OnGrid) -> None:
+        """Add feature vectors, (n, d), with values in [-1, 1] or to be put on the grid."""
+        for part, free in self._room_for(vectors):
+            _on_grid_(free, part)
+
+    def add_whole(self, grid: Tensor) -> None:
+        """Add rows of whole numbers, (n, d)."""
+        for part, free in self._room_for(grid):
+            free.copy_(part)
+
+    def _room_for(self, rows: _Rows) -> Iterator[tuple[_Rows, Tensor]]:
+        """Parts of the rows, and for each the memory where the caller writes it."""
+        start = 0
+        while start < len(rows):
+            free = self._space.rows[self._waiting :][: len(rows) - start]
+            yield rows[start : start + len(free)], free
+            start += len(free)
+            self._waiting += len(free)
+            if self._waiting == len(self._space.rows):
+                self._multiply()
+        self._count += start
 
     def finish(self) -> tuple[int, Tensor, Tensor]:
         """Count, sum and second moment of everything added and gone on from."""
         self._multiply()
-        return self._count, self._total, mirror_(self._carry_over()).cpu()
+        total = self._sum.to("cpu", torch.int64)
+        return self._count, total, mirror_(self._carry_over()).cpu()
 
     def _multiply(self) -> None:
         if not self._waiting:
             return
-        rows = torch.cat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
-        self._waiting, self._rows_waiting = [], 0
-        for part in torch.split(rows, EXACT_ROWS):
-            if self._in_product + len(part) > EXACT_ROWS:
-                self._carry_over()
-            self._total += part.sum(dim=0).to("cpu", torch.int64)
-            lower_product_(self._product, part.mT, part.mT, beta=float(self._in_product > 0))
-            self._in_product += len(part)
+        if self._in_product + self._waiting > EXACT_ROWS:
+            self._carry_over()
+        rows = self._space.rows[: self._waiting]
+        self._sum.addmv_(rows.mT, torch.ones_like(rows[:, 0]))  # faster than a sum
+        lower_product_(self._space.product, rows.mT, rows.mT, beta=float(self._in_product > 0))
+        self._in_product += self._waiting
+        self._waiting = 0
 
     def _carry_over(self) -> Tensor:
         """Move the exact product into the integers; only their lower triangle has a meaning."""
+        product, first = self._space.product, self._second_moment is None
         if self._second_moment is None:
-            self._second_moment = self._product.to(torch.int64)
-        elif self._in_product:
+            self._second_moment = torch.empty_like(product, dtype=torch.int64)
+        if self._in_product:
             # A few rows at a time: their integers stay in the processor's cache.
-            for sums, more in zip(
-                torch.split(self._second_moment, _CARRIED),
-                torch.split(self._product, _CARRIED),
-                strict=True,
-            ):
-                sums += more.to(torch.int64)
+            for start in range(0, len(product), _CARRIED):
+                strip = slice(start, start + _CARRIED), slice(start + _CARRIED)
+                if first:
+                    self._second_moment[strip] = product[strip]
+                else:
+                    self._second_moment[strip] += product[strip].to(torch.int64)
         self._in_product = 0
         return self._second_moment

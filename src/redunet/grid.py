@@ -9,6 +9,8 @@ rounded everywhere (PyTorch's on the CPU is not).
 from __future__ import annotations
 
 import math
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -32,15 +34,35 @@ _ONE_STEP = 1000
 
 @dataclass(frozen=True, eq=False)
 class OnGrid:
-    """Feature vectors in steps of the grid.
+    """The vectors ``unit_rows(samples)`` in steps of the grid, computed where they are wanted.
 
     Parameters
     ----------
-    values : Tensor of shape (n, d), float64
-        Whole numbers of at most ``GRID`` in size.
+    samples : Tensor of shape (n, d)
+        Must not change before they are used.
     """
 
-    values: Tensor
+    samples: Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        """(n, d)."""
+        return self.samples.shape
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, rows: slice) -> OnGrid:
+        return OnGrid(self.samples[rows])
+
+    @property
+    def values(self) -> Tensor:
+        """Whole numbers of at most ``GRID`` in size: Tensor of shape (n, d), float64."""
+        return self.write_(_new(self.samples))
+
+    def write_(self, out: Tensor) -> Tensor:
+        """Turn ``out``, (n, d), into the values, and return it."""
+        return _unit_(out, self.samples, steps=GRID)
 
 
 def unit_rows(X: Tensor) -> Tensor:
@@ -59,7 +81,7 @@ def unit_rows(X: Tensor) -> Tensor:
     -------
     Tensor of shape (n, d), float64
     """
-    return _unit(X, steps=1)
+    return _unit_(_new(X), X, steps=1)
 
 
 def unit_grid(X: Tensor) -> OnGrid:
@@ -73,29 +95,37 @@ def unit_grid(X: Tensor) -> OnGrid:
     -------
     OnGrid
     """
-    return OnGrid(_unit(X, steps=GRID))
+    return OnGrid(X)
 
 
-def _unit(X: Tensor, steps: int) -> Tensor:
+def _new(X: Tensor) -> Tensor:
+    return torch.empty(X.shape, dtype=torch.float64, device=X.device)
+
+
+def _unit_(out: Tensor, X: Tensor, steps: int) -> Tensor:
     """Rows of length ``steps``, a power of two; of more than one step, rounded to whole ones."""
-    out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
-    rows = max(1, _CACHED // max(1, X.shape[1])) if X.device.type == "cpu" else max(1, len(X))
+    if not X.numel():
+        return out
+    rows = max(1, _CACHED // X.shape[1]) if out.device.type == "cpu" else len(X)
     for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
         unit.copy_(part)
         norms = _whole_norms(unit) if part.dtype in _SMALL_WHOLE else _norms_(unit)
-        lengths = torch.tensor(norms, dtype=unit.dtype, device=unit.device)
+        lengths = torch.frombuffer(array("d", norms), dtype=unit.dtype).to(unit.device)
         # A power of two in the divisor is one in the result, to the same bits.
-        unit.div_(lengths.where(lengths > 0, 1.0).div_(steps)[:, None])
+        unit.div_(lengths.div_(steps)[:, None])
         if steps > 1:
             unit.round_()
     return out
 
 
-def _whole_norms(X: Tensor) -> list[float]:
-    """Lengths of rows of small whole numbers, whose squares float64 adds exactly in any order."""
+def _whole_norms(X: Tensor) -> Iterable[float]:
+    """Lengths of rows of small whole numbers, whose squares float64 adds exactly in any order.
+
+    Of a zero row, here and below, 1.
+    """
     # The norm may be an ulp off, but its square is next to a whole number, the sum.
-    squares = torch.linalg.vector_norm(X, dim=1).square_().round_()
-    return list(map(math.sqrt, squares.tolist()))
+    squares = torch.linalg.vector_norm(X, dim=1).square_().round_().clamp_(min=1.0)
+    return map(math.sqrt, squares.tolist())
 
 
 def _norms_(X: Tensor) -> list[float]:
@@ -103,8 +133,7 @@ def _norms_(X: Tensor) -> list[float]:
     # The largest entry of each row is brought to between 2^(bits-1) and 2^bits, with bits such
     # that a sum of d products of two numbers of that size fits a signed 64-bit integer.
     bits = _bits(X.shape[1])
-    work = torch.abs(X)
-    largest = work.amax(dim=1)
+    largest = torch.maximum(X.amax(dim=1), X.amin(dim=1).neg_())
     if not bool(largest.isfinite().all()):
         raise DataError(
             "expected finite values, got NaN or infinity: remove or impute these values first"
@@ -118,13 +147,13 @@ def _norms_(X: Tensor) -> list[float]:
     X.mul_(_power_of_two(shift - half)[:, None])
     # x = high + low / 2^bits, so x² = high² + 2 high low / 2^bits up to what no double can tell.
     high = X.round()
-    low = torch.sub(X, high, out=work)
+    low = X - high
     mixed = [0] * len(X)
     if float(torch.dot(low.view(-1), low.view(-1))):  # anything but whole numbers
         mixed = _exact_sum(low.mul_(2.0**bits).round_().mul_(high))
     squares = _exact_sum(high.square_())
     return [
-        math.ldexp(math.sqrt((square << bits) + 2 * mix), -bits // 2)
+        math.ldexp(math.sqrt((square << bits) + 2 * mix), -bits // 2) or 1.0
         for square, mix in zip(squares, mixed, strict=True)
     ]
 

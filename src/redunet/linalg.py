@@ -23,6 +23,10 @@ from redunet.errors import NumericalError
 _INVERTED_WHOLE, _FACTORED_WHOLE = (400, 256), (200, 104)
 """Matrices up to these sizes, on a CPU and on a GPU, are left to LAPACK; larger ones are halved."""
 
+_CUT_INTO_STRIPS = 400
+"""On a CPU, symmetric products up to this size are cut into strips; larger ones are halved first,
+since products of squares are the fastest."""
+
 _MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 6, 112, 16
 """More or thinner strips save operations, but a product of thin strips is slow, and so is
 one of a width that does not suit the processor's registers."""
@@ -255,7 +259,14 @@ def lower_product_(
     -------
     Tensor of shape (..., d, d)
     """
-    for start, stop in _strips(out.shape[-1]):
+    d = out.shape[-1]
+    if out.device.type == "cpu" and d > _CUT_INTO_STRIPS:
+        half = math.ceil(d / 2 / _STRIP_STEP) * _STRIP_STEP
+        for part in (slice(half), slice(half, d)):
+            lower_product_(out[..., part, part], A[..., part, :], B[..., part, :], alpha, beta)
+        _multiply_(out[..., half:, :half], A[..., half:, :], B[..., :half, :].mT, alpha, beta)
+        return out
+    for start, stop in _strips(d):
         strip = out[..., start:stop, :stop]
         _multiply_(strip, A[..., start:stop, :], B[..., :stop, :].mT, alpha, beta)
     return out

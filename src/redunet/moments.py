@@ -8,13 +8,14 @@ can be compared with ``==``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from redunet.accumulator import Accumulator, on_grid, rows_at_once, runs, some_rows
+from redunet.accumulator import Accumulator, Space, on_grid, rows_at_once, runs, some_rows
 from redunet.errors import DataError
 from redunet.grid import OnGrid, unit_grid
 from redunet.moment import Moment
@@ -112,13 +113,13 @@ class ClassMoments:
         ClassMoments
         """
         table = dict(self._table)
-        d, step = self.n_features, rows_at_once(self.n_features)
-        product = torch.empty(d, d, dtype=torch.float64, device=device)
+        d, step = self.n_features, rows_at_once(self.n_features, device)
+        space = Space.of_one(d, device)
         for label, rows in self._rows_of(X, y).items():
-            learning = self._accumulator(label, device, product)
+            learning = self._accumulator(label, space)
             for start in range(0, len(rows), step):
                 chunk = rows[start : start + step]
-                learning.add(on_grid(embed(some_rows(X, chunk)), d, device))
+                learning.add(embed(some_rows(X, chunk)))
             table[label] = Moment(*learning.finish())
         return ClassMoments(self.n_features, table)
 
@@ -146,7 +147,7 @@ class ClassMoments:
         ClassMoments
         """
         learning: dict[Label, Accumulator] = {}
-        step = rows_at_once(self.n_features)
+        d, step = self.n_features, rows_at_once(self.n_features, device)
         for X, y in batches:
             rows_of = self._rows_of(X, y)
             _check_labels((*self._table, *learning, *rows_of))
@@ -154,29 +155,29 @@ class ClassMoments:
             order = [row for rows in rows_of.values() for row in rows]
             for start in range(0, len(order), step):
                 chunk = some_rows(X, order[start : start + step])
-                grid = on_grid(embed(chunk), self.n_features, device)
+                grid = on_grid(embed(chunk), d, device)
                 for label, part in runs(labels[start : start + step], grid):
                     if label not in learning:
-                        learning[label] = self._accumulator(label, device)
-                    learning[label].add(part)
+                        learning[label] = self._accumulator(label, Space.of_many(d, device))
+                    learning[label].add_whole(part)
         table = {label: Moment(*learning.pop(label).finish()) for label in [*learning]}
         return ClassMoments(self.n_features, self._table | table)
 
     def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
         """The rows of each label, in the order in which labels first come."""
-        rows_of: dict[Label, list[int]] = {}
+        rows_of: dict[Label, list[int]] = defaultdict(list)
         for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
-            rows_of.setdefault(label, []).append(row)
+            rows_of[label].append(row)
         if len(X) != sum(map(len, rows_of.values())):
             raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
         _check_labels((*self._table, *rows_of))
         return rows_of
 
-    def _accumulator(self, label: Label, device: str, product: Tensor | None = None) -> Accumulator:
+    def _accumulator(self, label: Label, space: Space) -> Accumulator:
         """What goes on from the moment of one class, or from nothing."""
         old = self._table.get(label)
         start = (old.count, old.sum, old.second_moment) if old else None
-        return Accumulator(self.n_features, device, start, product)
+        return Accumulator(space, start)
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)

@@ -70,7 +70,8 @@ def networks_of(record: dict[str, Any]) -> dict[str, Any]:
     if "variants" in record:
         first: dict[str, Any] = record["variants"][0]
         return first
-    return next(method for method in record["methods"] if method["method"] == "redunet")
+    own = next(method for method in record["methods"] if method["method"] == "redunet")
+    return {**own, "settings": record["settings"]} if "recipe" in record else own
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.reached])

@@ -3,7 +3,7 @@
 Of the core, this is the one file that knows about devices, batches and BLAS.
 PyTorch has no symmetric or triangular product, and its Cholesky inverse runs at
 a fraction of the rate of a matrix product. So both are made of products here:
-symmetric results by strips of rows that end at the diagonal, the inverse by
+symmetric results by halves and by strips of rows that end at the diagonal, the inverse by
 halving. Functions whose names end in ``_`` write into the memory they are given.
 
 No jitter is ever added: the matrices of this package have the form Σ + I/α and

@@ -84,7 +84,7 @@ def test_the_tables_are_those_of_the_records() -> None:
     assert filled(README, ROOT) == README
     assert README.count("<!-- table: results/") == 8
     assert filled(RECIPES, ROOT / "docs") == RECIPES
-    assert RECIPES.count("<!-- table: ../results/") == 4
+    assert RECIPES.count("<!-- table: ../results/") == 5
 
 
 def test_the_ratios_of_speed_are_those_of_the_records() -> None:
@@ -246,8 +246,18 @@ def test_the_words_about_recipes_are_the_records() -> None:
     fashion, mnist = ahead["Fashion-MNIST"], ahead["MNIST"]
     assert f"ahead by {fashion:.4f} on Fashion-MNIST and by {mnist:.4f} on MNIST" in words
     assert abs(ahead["CIFAR-10"]) < 0.0005
-    earlier = last_of_recipe("earlier/patches-cifar10")
     spaced = " ".join(RECIPES.split())
+    digits = last_of_recipe("features-digits")
+    alone = next(
+        row["accuracy"]
+        for row in record("features-digits")["ablation"]
+        if (row["n_layers"], row["readout"], row["whitening"]) == (0, "discriminant", None)
+    )
+    assert f"makes {alone:.3f} by itself and {digits['redunet']:.3f} after five layers" in spaced
+    assert f"knows each class's covariance too, {digits['qda']:.3f})" in spaced
+    subspace = last_of_recipe("earlier/scattering-mnist")["subspace"]
+    assert f"(120 of them {subspace:.4f} on MNIST" in spaced
+    earlier = last_of_recipe("earlier/patches-cifar10")
     assert f"gave {earlier['redunet']:.3f} with a layer and {earlier['lda']:.3f} without" in spaced
 
 

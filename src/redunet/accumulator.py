@@ -11,8 +11,7 @@ import math
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,14 +20,11 @@ from redunet.errors import DataError
 from redunet.grid import GRID, OnGrid
 from redunet.linalg import lower_product_, mirror_
 
-Label = TypeVar("Label")
-_Rows = TypeVar("_Rows", Tensor, OnGrid, Tensor | OnGrid)
-
 EXACT_ROWS = 2**13
 """Most rows whose product has entries of at most 2⁵³, exact in float64."""
 
 _MULTIPLIED = 2**12
-"""Rows multiplied at a time where memory allows: a product of fewer is slower."""
+"""Rows multiplied at a time: a product of fewer is slower."""
 
 _CARRIED = 256
 """Rows of a product turned into integers at a time."""
@@ -44,18 +40,17 @@ def rows_at_once(d: int, device: str) -> int:
     return min(EXACT_ROWS, max(1024, 2**21 // d))
 
 
+def rows_to_wait_for(d: int, row_bytes: int) -> int:
+    """Rows of a class to collect: enough for products, but no more than its moment takes."""
+    return min(_MULTIPLIED, max(256, 8 * d**2 // max(1, row_bytes)))
+
+
 def some_rows(X: Any, rows: list[int]) -> Any:
     """Some rows of an array or Tensor, a copy."""
     if not isinstance(X, Tensor):
         return X[rows]
     # Indexing would take one value after another, this takes one row after another.
     return X.index_select(0, torch.frombuffer(array("q", rows), dtype=torch.int64).to(X.device))
-
-
-def on_grid(vectors: Tensor | OnGrid, d: int, device: str) -> Tensor:
-    """Grid values of feature vectors, (n, d), as whole numbers in float64, on a device."""
-    out = torch.empty(len(vectors), d, dtype=torch.float64, device=device)
-    return _on_grid_(out, vectors)
 
 
 def _on_grid_(out: Tensor, vectors: Tensor | OnGrid) -> Tensor:
@@ -78,18 +73,9 @@ def _on_grid_(out: Tensor, vectors: Tensor | OnGrid) -> Tensor:
     return out
 
 
-def runs(labels: list[Label], grid: Tensor) -> Iterator[tuple[Label, Tensor]]:
-    """The rows of each label, where equal labels stand together."""
-    start = 0
-    for label, run in groupby(labels):
-        stop = start + len(list(run))
-        yield label, grid[start:stop]
-        start = stop
-
-
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Memory to sum in; one class after another may use the same.
+    """Memory to sum in; classes may use it in turns.
 
     Parameters
     ----------
@@ -102,21 +88,12 @@ class Space:
     product: Tensor
 
     @classmethod
-    def of_one(cls, d: int, device: str) -> Space:
-        """Space for one class at a time, with rows enough for products at their full rate."""
-        return cls._of(_MULTIPLIED, d, device)
-
-    @classmethod
-    def of_many(cls, d: int, device: str) -> Space:
-        """Space for one class of many, whose rows take little more memory than its product."""
-        return cls._of(min(_MULTIPLIED // 2, max(_MULTIPLIED // 4, d)), d, device)
-
-    @classmethod
-    def _of(cls, n: int, d: int, device: str) -> Space:
+    def of(cls, d: int, device: str) -> Space:
+        """Space with rows enough for products at their full rate."""
         # From row to row an odd number of cache lines: with an even one, the values of a column
         # share few places in the cache and drive each other out.
         width = (math.ceil(d / _LINE) | 1) * _LINE
-        rows = torch.empty(n, width, dtype=torch.float64, device=device)[:, :d]
+        rows = torch.empty(_MULTIPLIED, width, dtype=torch.float64, device=device)[:, :d]
         return cls(rows, torch.empty(d, d, dtype=torch.float64, device=device))
 
 
@@ -126,7 +103,7 @@ class Accumulator:
     Parameters
     ----------
     space : Space
-        In use until `finish`.
+        In use from `add` to `flush` or `finish`.
     start : (int, Tensor of shape (d,), Tensor of shape (d, d)), default=None
         Count, sum and second moment to go on from, in int64; none of it is changed.
     """
@@ -147,12 +124,7 @@ class Accumulator:
         for part, free in self._room_for(vectors):
             _on_grid_(free, part)
 
-    def add_whole(self, grid: Tensor) -> None:
-        """Add rows of whole numbers, (n, d)."""
-        for part, free in self._room_for(grid):
-            free.copy_(part)
-
-    def _room_for(self, rows: _Rows) -> Iterator[tuple[_Rows, Tensor]]:
+    def _room_for(self, rows: Tensor | OnGrid) -> Iterator[tuple[Tensor | OnGrid, Tensor]]:
         """Parts of the rows, and for each the memory where the caller writes it."""
         start = 0
         while start < len(rows):
@@ -164,11 +136,15 @@ class Accumulator:
                 self._multiply()
         self._count += start
 
+    def flush(self) -> Tensor:
+        """Leave the space to others; what is returned has a meaning in its lower triangle only."""
+        self._multiply()
+        return self._carry_over()
+
     def finish(self) -> tuple[int, Tensor, Tensor]:
         """Count, sum and second moment of everything added and gone on from."""
-        self._multiply()
-        total = self._sum.to("cpu", torch.int64)
-        return self._count, total, mirror_(self._carry_over()).cpu()
+        second_moment = mirror_(self.flush())
+        return self._count, self._sum.to("cpu", torch.int64), second_moment.cpu()
 
     def _multiply(self) -> None:
         if not self._waiting:

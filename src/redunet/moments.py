@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from redunet.accumulator import Accumulator, Space, on_grid, rows_at_once, runs, some_rows
+from redunet.accumulator import Accumulator, Space, rows_at_once, rows_to_wait_for, some_rows
 from redunet.errors import DataError
 from redunet.grid import OnGrid, unit_grid
 from redunet.moment import Moment
@@ -114,7 +114,7 @@ class ClassMoments:
         """
         table = dict(self._table)
         d, step = self.n_features, rows_at_once(self.n_features, device)
-        space = Space.of_one(d, device)
+        space = Space.of(d, device)
         for label, rows in self._rows_of(X, y).items():
             learning = self._accumulator(label, space)
             for start in range(0, len(rows), step):
@@ -132,8 +132,8 @@ class ClassMoments:
         """The table after learning batches that come one after another.
 
         The same, to the last bit, as `update` with one batch after the other,
-        but nothing is copied in between: beyond the table and one batch, a
-        product and some rows of each class are held.
+        but nothing is copied in between: beyond the table and one batch, some
+        samples of each class are held, no more than its second moment takes.
 
         Parameters
         ----------
@@ -146,20 +146,30 @@ class ClassMoments:
         -------
         ClassMoments
         """
-        learning: dict[Label, Accumulator] = {}
         d, step = self.n_features, rows_at_once(self.n_features, device)
+        space = Space.of(d, device)
+        learning: dict[Label, Accumulator] = {}
+        waiting: dict[Label, list[Any]] = defaultdict(list)
+
+        def learn(label: Label) -> None:
+            for samples in waiting.pop(label):
+                for start in range(0, len(samples), step):
+                    learning[label].add(embed(samples[start : start + step]))
+            learning[label].flush()
+
         for X, y in batches:
             rows_of = self._rows_of(X, y)
             _check_labels((*self._table, *learning, *rows_of))
-            labels = [label for label in rows_of for _ in rows_of[label]]
-            order = [row for rows in rows_of.values() for row in rows]
-            for start in range(0, len(order), step):
-                chunk = some_rows(X, order[start : start + step])
-                grid = on_grid(embed(chunk), d, device)
-                for label, part in runs(labels[start : start + step], grid):
-                    if label not in learning:
-                        learning[label] = self._accumulator(label, Space.of_many(d, device))
-                    learning[label].add_whole(part)
+            for label, rows in rows_of.items():
+                if label not in learning:
+                    learning[label] = self._accumulator(label, space)
+                samples = some_rows(X, rows)
+                waiting[label].append(samples)
+                enough = rows_to_wait_for(d, samples[0].nbytes)
+                if sum(map(len, waiting[label])) >= enough:
+                    learn(label)
+        for label in [*waiting]:
+            learn(label)
         table = {label: Moment(*learning.pop(label).finish()) for label in [*learning]}
         return ClassMoments(self.n_features, self._table | table)
 

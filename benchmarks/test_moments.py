@@ -17,7 +17,7 @@ from redunet.moments import ClassMoments
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("d", "rounds"), [(784, 7), (2048, 3)])
+@pytest.mark.parametrize(("d", "rounds"), [(784, 7), (2048, 5)])
 def test_moments(medians: Any, report: Any, d: int, rounds: int, dtype: torch.dtype) -> None:
     m = 60_000
     X, y = pixels(m, d, 10)

@@ -42,7 +42,7 @@ def rows_at_once(d: int, device: str) -> int:
 
 def rows_to_wait_for(d: int, row_bytes: int) -> int:
     """Rows of a class to collect: enough for products, but no more than its moment takes."""
-    return min(EXACT_ROWS, max(256, 8 * d**2 // max(1, row_bytes)))
+    return min(_MULTIPLIED, max(256, 8 * d**2 // max(1, row_bytes)))
 
 
 def some_rows(X: Any, rows: list[int]) -> Any:

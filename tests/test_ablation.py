@@ -251,6 +251,17 @@ def test_what_is_finished_is_taken_up(
         run(tmp_path, changes={"redunet": {**SMALL, "n_filters": 5}})
 
 
+def test_a_recipe_need_not_be_taken_apart(tmp_path: Path) -> None:
+    record = run(tmp_path, seeds=(0,), ingredients=False, joint=False)
+    assert record["ablation"] == []
+    assert "ablation" not in record["runs"][0]["seconds"]
+    assert "each ingredient" not in (tmp_path / "report.md").read_text()
+    assert len(filled("<!-- table: record.json -->\n<!-- end -->\n", tmp_path).splitlines()) == 10
+    again = run(tmp_path, seeds=(0,), joint=False)
+    assert again["methods"] == record["methods"]
+    assert len(again["ablation"]) == 16
+
+
 def without_costs(record: dict[str, Any]) -> dict[str, Any]:
     left = copy.deepcopy(record)
     for one in left["runs"]:

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redunet.accumulator import Accumulator, Space, rows_to_wait_for
 from redunet.errors import DataError
 from redunet.grid import GRID, unit_grid, unit_rows
 from redunet.moment import MAX_COUNT, Moment
@@ -273,3 +274,22 @@ def test_memory_stays_small_however_many_samples_come() -> None:
         extra.append(int(done.stdout))
     assert max(extra) < 200e6
     assert extra[1] < extra[0] + 60e6
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64])
+@pytest.mark.parametrize("size", [1, 70, 700])
+def test_classes_of_an_iterator_take_turns_in_the_same_memory(
+    dtype: torch.dtype, size: int
+) -> None:
+    data = torch.randint(0, 256, (1500, 9), generator=torch.Generator().manual_seed(3)).to(dtype)
+    y = torch.randint(0, 3, (1500,), generator=torch.Generator().manual_seed(4)).tolist()
+    assert 3 * rows_to_wait_for(9, data[0].nbytes) < 1500  # so each class is learnt in parts
+    batches = [(data[i : i + size], y[i : i + size]) for i in range(0, 1500, size)]
+    assert ClassMoments(9).update_from(batches) == ClassMoments(9).update(data, y)
+
+
+def test_nothing_added_is_nothing() -> None:
+    count, total, second_moment = Accumulator(Space.of(4, "cpu")).finish()
+    assert count == 0
+    assert not total.any()
+    assert not second_moment.any()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,8 @@ def ablate(
             progress(f"seed {seed}, {what}", (number + share) / len(steps))
 
         tell(step, 0.0)
-        records[seed] |= stage.evaluation(tell) if step == "tasks" else getattr(stage, step)()
+        made = {"tasks": partial(stage.evaluation, tell), "ablation": stage.ablation}
+        records[seed] |= {**made, "joint": stage.joint}[step]()
         write_record(_path(out, seed), records[seed])
     record = assembled(recipe, plan, list(records.items()), command, chosen, random)
     leave(record, out)

@@ -161,7 +161,8 @@ class Accumulator:
         """Move the exact product into the integers; only their lower triangle has a meaning."""
         product, first = self._space.product, self._second_moment is None
         if self._second_moment is None:
-            self._second_moment = torch.empty_like(product, dtype=torch.int64)
+            new = torch.empty_like if self._in_product else torch.zeros_like
+            self._second_moment = new(product, dtype=torch.int64)
         if self._in_product:
             # A few rows at a time: their integers stay in the processor's cache.
             for start in range(0, len(product), _CARRIED):

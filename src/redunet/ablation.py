@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -126,8 +126,12 @@ def ablate(
             progress(f"seed {seed}, {what}", (number + share) / len(steps))
 
         tell(step, 0.0)
-        made = {"tasks": partial(stage.evaluation, tell), "ablation": stage.ablation}
-        records[seed] |= {**made, "joint": stage.joint}[step]()
+        made: dict[str, Callable[[], dict[str, Any]]] = {
+            "tasks": partial(stage.evaluation, tell),
+            "ablation": stage.ablation,
+            "joint": stage.joint,
+        }
+        records[seed] |= made[step]()
         write_record(_path(out, seed), records[seed])
     record = assembled(recipe, plan, list(records.items()), command, chosen, random)
     leave(record, out)

@@ -110,7 +110,7 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
         return plan.features, plan.whitening, plan.n_layers, plan.step_kind, plan.readout
 
     found = variants(PLAN)
-    assert len(found) == len(set(found)) == 16
+    assert len(found) == len(set(found)) == 20
     assert found.count(PLAN) == 1
     assert {key(plan) for plan in found} == {
         ("pixels", None, 0, "relative", "subspace"),
@@ -134,13 +134,13 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
 def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
     whitened = PLAN.changed({"whitening": 0.3, "n_layers": 0})
     found = variants(whitened)
-    assert len(found) == 15
+    assert len(found) == 19
     assert {plan.whitening for plan in found} == {None, 0.3}
     assert {(plan.n_layers, plan.step, plan.step_kind) for plan in found if plan.n_layers} == {
         (1, 0.3, "relative")
     }
     paper = Plan(data="mnist").changed(find("paper-mnist").settings)
-    assert len(variants(paper)) == 12
+    assert len(variants(paper)) == 16
     assert paper in variants(paper)
 
 
@@ -150,7 +150,7 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     assert alone == [together.changed({"features": kind}) for kind in ("patches", "scattering")]
     for step in ("root", "mirrored"):
         assert together.changed({step: False}) in variants(together)
-    assert len(variants(together)) == 19
+    assert len(variants(together)) == 23
 
 
 def test_the_record_is_complete(finished: tuple[Path, dict[str, Any]]) -> None:
@@ -259,7 +259,7 @@ def test_a_recipe_need_not_be_taken_apart(tmp_path: Path) -> None:
     assert len(filled("<!-- table: record.json -->\n<!-- end -->\n", tmp_path).splitlines()) == 10
     again = run(tmp_path, seeds=(0,), joint=False)
     assert again["methods"] == record["methods"]
-    assert len(again["ablation"]) == 16
+    assert len(again["ablation"]) == 20
 
 
 def without_costs(record: dict[str, Any]) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
     step = f"1, relative step {find('images-fast').settings['step']:g}"
     own = f"| **patches, 48** | – | {step} | linear discriminant | 0.0700 |"
     assert text[17].startswith(f"| patches without roots, 48 | – | {step} | linear disc")
-    assert text[22] == own
+    assert text[24] == own
     assert text[23] == f"| patches, 48 | – | {step} | ridge regression | 0.0800 |"
     assert text[28].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
     assert text[30].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")

@@ -17,7 +17,7 @@ from redunet.grid import unit_rows
 from redunet.lifted import LiftedLayer
 from redunet.moments import ClassMoments
 from redunet.network import build_network, extend_network
-from redunet.readouts import LeastSquares, LinearDiscriminant, NearestSubspace
+from redunet.readouts import CodingLength, LeastSquares, LinearDiscriminant, NearestSubspace
 from tests import reference
 from tests.conftest import classes_on_subspaces
 
@@ -153,6 +153,41 @@ def test_the_regression_is_that_of_the_samples_that_moved(unequal: Any, ridge: f
     np.testing.assert_allclose(probabilities.sum(dim=1), 1.0)
     assert float(probabilities.min()) >= 0
     assert torch.equal(probabilities.argmax(dim=1), scores.argmax(dim=1))
+
+
+def coding_length(Z: Any, eps: float) -> float:
+    """Nats to code the columns of Z, (d, n), up to eps."""
+    d, n = Z.shape
+    return float((n + d) / 2 * np.linalg.slogdet(np.eye(d) + d / (n * eps**2) * Z @ Z.T)[1])
+
+
+@pytest.mark.parametrize("eps", [0.1, 0.5, 2.0])
+def test_coding_lengths_are_those_with_and_without_the_sample(unequal: Any, eps: float) -> None:
+    X, network, oracle = unequal
+    readout = CodingLength.from_moments(network.last_moments(), network.counts, eps)
+    Z = network.transform(unit_rows(torch.from_numpy(X[:30])), 1.0)
+    m = sum(network.counts)
+    added = [
+        [
+            coding_length(np.column_stack([of_class, z]), eps)
+            - coding_length(of_class, eps)
+            - np.log(of_class.shape[1] / m)
+            for of_class in oracle.Z
+        ]
+        for z in Z.numpy()
+    ]
+    scores = readout.scores(Z)
+    np.testing.assert_allclose(-scores, added, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(readout.probabilities(scores).sum(dim=1), 1.0)
+    single = CodingLength.from_moments(network.last_moments().float(), network.counts, eps)
+    assert single.inverses.dtype == torch.float32
+    np.testing.assert_allclose(single.scores(Z.float()), scores, rtol=0, atol=1e-3)
+
+
+def test_a_sample_is_coded_best_with_its_own_class_where_no_other_has_its_direction() -> None:
+    moments = ClassMoments(4).update(torch.eye(4).repeat(5, 1), [0, 0, 1, 1] * 5)
+    readout = CodingLength.from_moments(moments.Sigma(), moments.counts, 0.5)
+    assert readout.scores(torch.eye(4).double()).argmax(dim=1).tolist() == [0, 0, 1, 1]
 
 
 def test_a_discriminant_of_single_samples_is_the_nearest_of_them() -> None:

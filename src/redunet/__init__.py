@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from redunet.moments import ClassMoments
     from redunet.network import ReduNet, build_network, extend_network
     from redunet.rate import rate_reduction
-    from redunet.readouts import LeastSquares, LinearDiscriminant, NearestSubspace
+    from redunet.readouts import (
+        CodingLength,
+        LeastSquares,
+        LinearDiscriminant,
+        NearestSubspace,
+    )
     from redunet.recipes import from_recipe
 
 _HOMES = {
     "ClassMoments": "moments",
+    "CodingLength": "readouts",
     "DataError": "errors",
     "FileAccessError": "errors",
     "Layer": "layer",
@@ -56,6 +62,7 @@ _HOMES = {
 
 __all__ = [
     "ClassMoments",
+    "CodingLength",
     "DataError",
     "FileAccessError",
     "Layer",

@@ -9,7 +9,7 @@ from typing import Any, cast
 from redunet.construction import LayerStream
 from redunet.moments import ClassMoments
 from redunet.network import ReduNet, build_network
-from redunet.readouts import LINEAR, AnyReadout, NearestSubspace
+from redunet.readouts import AnyReadout, read_out
 from redunet.settings import Settings
 from redunet.whitening import Whitening
 
@@ -85,12 +85,6 @@ class Built:
         n_components = settings.components(self._moments.n_features)
         key = (id(network), settings.readout, n_components, settings.ridge)
         if self._readout is None or self._readout[0] != key:
-            self._readout = (
-                key,
-                NearestSubspace.from_network(network, n_components)
-                if settings.readout == "subspace"
-                else LINEAR[settings.readout].from_moments(
-                    network.last_moments(), network.last_means(), network.counts, settings.ridge
-                ),
-            )
+            readout = read_out(network, settings.readout, n_components, settings.ridge)
+            self._readout = (key, readout)
         return self._readout[1]

@@ -70,9 +70,10 @@ class ReduNetClassifier(
         W: feature vectors become (W + ρI)^(−½) z before the first layer, so that
         directions in which all classes vary count less. W comes from the
         moments and is derived anew when they change. None leaves it out.
-    readout : {"subspace", "discriminant", "regression"}, default="subspace"
+    readout : {"subspace", "coding", "discriminant", "regression"}, default="subspace"
         How the last layer's features become labels: "subspace" is the paper's,
-        the class whose principal subspace is nearest; "discriminant" is linear
+        the class whose principal subspace is nearest; "coding" is the class
+        that the sample lengthens least, coded up to ``eps``; "discriminant" is linear
         discriminant analysis by the last layer's means and covariance;
         "regression" is ridge regression to one-hot targets, from the same.
     ridge : float, default=0.01

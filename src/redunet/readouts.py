@@ -1,4 +1,4 @@
-"""Labels from features and the last moments: nearest subspace, or scores linear in the features."""
+"""Labels from features and the last moments: by subspaces, coding lengths or linear scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from redunet.construction import AnyLayer, LayerStream, SecondMoments
-from redunet.linalg import add_identity, cholesky
+from redunet.linalg import add_identity, cholesky, spd_inverse
 from redunet.network import ReduNet, moments_after
 from redunet.span import Span
 
@@ -104,6 +104,69 @@ class NearestSubspace:
 
 
 @dataclass(frozen=True, eq=False)
+class CodingLength:
+    """The class that takes the fewest nats more to code, up to ε, with the sample in it.
+
+    Coding n vectors of second moment Σ takes (n + d)/2 · log det(I + d/(nε²) Σ)
+    nats, and naming a class −log γ_j.
+
+    Parameters
+    ----------
+    inverses : Tensor of shape (k, d, d)
+        (I + α Σ_j)⁻¹, with α = d / ((n_j + 1) ε²).
+    counts : Tensor of shape (k,), float64
+    growth : Tensor of shape (k,), float64
+        What a sample of length zero would add.
+    eps : float
+
+    References
+    ----------
+    J. Wright, Y. Tao, Z. Lin, Y. Ma, H.-Y. Shum: Classification via Minimum
+    Incremental Coding Length. NeurIPS 2007.
+    """
+
+    inverses: Tensor
+    counts: Tensor
+    growth: Tensor
+    eps: float
+
+    @classmethod
+    def from_moments(cls, Sigma: Tensor, counts: Sequence[int], eps: float) -> CodingLength:
+        """Coding lengths by second moments.
+
+        Parameters
+        ----------
+        Sigma : Tensor of shape (k, d, d)
+            Second moments after the last layer, of trace n_j.
+        counts : sequence of k int
+        eps : float
+            ε, the precision of the coding.
+        """
+        d = Sigma.shape[-1]
+        n = torch.tensor(counts, dtype=torch.float64, device=Sigma.device)
+        inverses, growth = torch.empty_like(Sigma), -(n / n.sum()).log()
+        for j, n_j in enumerate(counts):
+            # In float64: what is added is a small difference of long codes.
+            before, after = (Sigma[j].double() * (d / (n * eps**2)) for n in (n_j, n_j + 1))
+            factor = cholesky(add_identity(before), "raise eps")
+            inverses[j], log_det = spd_inverse(add_identity(after))
+            growth[j] += 0.5 * (n_j + 1 + d) * log_det
+            growth[j] -= (n_j + d) * factor.diagonal().log().sum()
+        return cls(inverses, n, growth, eps)
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """Minus the nats that samples, (n, d), add to each class: (n, k), float64."""
+        d = Z.shape[1]
+        inside = torch.stack([(Z @ C_j).mul_(Z).sum(dim=1) for C_j in self.inverses], dim=1)
+        volumes = (inside.to(torch.float64) * (d / ((self.counts + 1) * self.eps**2))).log1p()
+        return -(self.growth + 0.5 * (self.counts + 1 + d) * volumes)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k): softmax of scores."""
+        return torch.softmax(scores, dim=1)
+
+
+@dataclass(frozen=True, eq=False)
 class LinearScores:
     """Scores w_jᵀ z + b_j; the highest wins.
 
@@ -180,13 +243,33 @@ class LeastSquares(LinearScores):
         return positive / positive.sum(dim=1, keepdim=True)
 
 
-AnyReadout = NearestSubspace | LinearDiscriminant | LeastSquares
+AnyReadout = NearestSubspace | CodingLength | LinearDiscriminant | LeastSquares
 
 LINEAR: dict[str, type[LinearDiscriminant] | type[LeastSquares]] = {
     "discriminant": LinearDiscriminant,
     "regression": LeastSquares,
 }
 """Read-outs from the last means and covariance, by the name of the setting."""
+
+
+def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> AnyReadout:
+    """The read-out of a network's last moments.
+
+    Parameters
+    ----------
+    network : ReduNet
+    name : {"subspace", "coding", "discriminant", "regression"}
+    n_components : int
+        Of subspaces.
+    ridge : float
+        Of discriminant and regression.
+    """
+    if name == "subspace":
+        return NearestSubspace.from_network(network, n_components)
+    last = network.last_moments()
+    if name == "coding":
+        return CodingLength.from_moments(last, network.counts, network.eps)
+    return LINEAR[name].from_moments(last, network.last_means(), network.counts, ridge)
 
 
 def _covariance(Sigma: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:

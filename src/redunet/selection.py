@@ -23,7 +23,7 @@ from torch import Tensor
 from redunet.classifier import ReduNetClassifier
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
-from redunet.readouts import LINEAR, NearestSubspace
+from redunet.readouts import NearestSubspace, read_out
 from redunet.rivals.closed_form import ClosedForm
 from redunet.settings import whole_number
 
@@ -218,8 +218,8 @@ def labels_by_components(
 ) -> dict[int, NDArray[Any]]:
     """Labels of nearest subspace for several numbers of components, by one network.
 
-    Those not below the number of features are left out. A linear read-out has
-    no components: its labels stand under the first number.
+    Those not below the number of features are left out. Other read-outs have no
+    components: their labels stand under the first number.
     """
     return _labels(model, torch.from_numpy(model.transform(X)), n_components)
 
@@ -231,9 +231,8 @@ def _labels(
     network = model.network_
     last = network.last_moments()
     if model.readout != "subspace":
-        how = LINEAR[model.readout]
-        linear = how.from_moments(last, network.last_means(), network.counts, model.ridge)
-        scores = [linear.scores(batch.to(last.device)).cpu() for batch in torch.split(Z, 4096)]
+        readout = read_out(network, model.readout, n_components[0], model.ridge)
+        scores = [readout.scores(batch.to(last.device)).cpu() for batch in torch.split(Z, 4096)]
         return {n_components[0]: model.classes_[torch.cat(scores).argmax(dim=1).numpy()]}
     wanted = [r for r in n_components if r < last.shape[-1]]
     if not wanted:
@@ -241,11 +240,11 @@ def _labels(
             f"expected numbers of components below n_features = {last.shape[-1]}, "
             f"got {list(n_components)}"
         )
-    readout = NearestSubspace.from_moments(last, max(wanted))
+    subspaces = NearestSubspace.from_moments(last, max(wanted))
     labels: dict[int, list[Tensor]] = {r: [] for r in wanted}
     for batch in torch.split(Z, 4096):
         here = batch.to(last.device)
-        inside = torch.stack([(here @ U_j).square().cumsum(dim=1) for U_j in readout.U], dim=1)
+        inside = torch.stack([(here @ U_j).square().cumsum(dim=1) for U_j in subspaces.U], dim=1)
         for r in wanted:
             labels[r].append(inside[:, :, r - 1].argmax(dim=1).cpu())
     return {r: model.classes_[torch.cat(parts).numpy()] for r, parts in labels.items()}

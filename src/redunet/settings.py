@@ -15,7 +15,7 @@ from redunet.errors import SettingsError
 
 DEFAULT_COMPONENTS = 28
 
-READOUTS = ("subspace", "discriminant", "regression")
+READOUTS = ("subspace", "coding", "discriminant", "regression")
 
 LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01, "tol": None}
 """Settings that came after the first model files, with the values that need not be written."""
@@ -35,7 +35,7 @@ class Settings:
     sharpness: float
     n_components: int | None
     whitening: float | None
-    readout: Literal["subspace", "discriminant", "regression"]
+    readout: Literal["subspace", "coding", "discriminant", "regression"]
     ridge: float
     dtype: Literal["float64", "float32"]
     tol: float | None

@@ -16,6 +16,7 @@ from redunet.report.seeds import Record, Spread, by_task, n_tasks, over_seeds
 UNKNOWN = "–"
 READOUT_NAMES = {
     "subspace": "nearest subspace",
+    "coding": "coding length",
     "discriminant": "linear discriminant",
     "regression": "ridge regression",
 }

@@ -73,6 +73,16 @@ CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
         "ridge": {"regularization": 1e-05},
         "qda": {"regularization": 0.3, "distance": "gaussian"},
     },
+    ("images-small", "cifar10"): {
+        "lda": {"regularization": 0.03},
+        "ridge": {"regularization": 0.01},
+        "qda": {"regularization": 0.6, "distance": "gaussian"},
+    },
+    ("images-small", "fashion_mnist"): {
+        "lda": {"regularization": 1e-07},
+        "ridge": {"regularization": 1e-07},
+        "qda": {"regularization": 0.6, "distance": "gaussian"},
+    },
     ("images-fast", "mnist"): {
         "lda": {"regularization": 0.0003},
         "ridge": {"regularization": 1e-05},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from hypothesis import strategies as st
 
 from redunet.accumulator import Accumulator, Space, rows_to_wait_for
 from redunet.errors import DataError
-from redunet.grid import GRID, unit_grid, unit_rows
+from redunet.grid import GRID, OnGrid, unit_grid, unit_rows
 from redunet.moment import MAX_COUNT, Moment
 from redunet.moments import ClassMoments
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=4, d=9, per_class=15, rank=2)
 WHOLE = ClassMoments(9).update(X, y, lambda rows: unit_rows(torch.from_numpy(rows)))
+
+KINDS = (torch.uint8, torch.int8, torch.float32, torch.float64, None)
 
 
 def of(rows: list[int]) -> ClassMoments:
@@ -288,8 +291,62 @@ def test_classes_of_an_iterator_take_turns_in_the_same_memory(
     assert ClassMoments(9).update_from(batches) == ClassMoments(9).update(data, y)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 600), st.sampled_from(KINDS)), min_size=1, max_size=6),
+)
+def test_pieces_of_any_size_and_kind_are_put_on_the_grid_alike(
+    pieces: list[tuple[int, torch.dtype | None]],
+) -> None:
+    n, d = sum(size for size, _ in pieces), 700  # 374 rows are put on the grid at a time
+    data = torch.randint(0, 128, (n, d), generator=torch.Generator().manual_seed(n))
+    learning = Accumulator(Space.of(d, "cpu"))
+    parts = torch.split(data, [size for size, _ in pieces])
+    for samples, (_, kind) in zip(parts, pieces, strict=True):
+        learning.add(unit_rows(samples) if kind is None else unit_grid(samples.to(kind)))
+    grid = (unit_rows(data) * GRID).round()
+    count, total, second_moment = learning.finish()
+    assert count == n
+    assert torch.equal(total, grid.sum(dim=0).long())
+    assert torch.equal(second_moment, (grid.mT @ grid).long())
+
+
 def test_nothing_added_is_nothing() -> None:
     count, total, second_moment = Accumulator(Space.of(4, "cpu")).finish()
     assert count == 0
     assert not total.any()
     assert not second_moment.any()
+
+
+def test_no_more_samples_are_held_than_are_enough() -> None:
+    d, n = 9, 700
+    enough = rows_to_wait_for(d, d)
+    data = torch.randint(0, 256, (n, d), generator=torch.Generator().manual_seed(5)).to(torch.uint8)
+    embedded = 0
+
+    def embed(samples: torch.Tensor) -> OnGrid:
+        nonlocal embedded
+        embedded += len(samples)
+        return unit_grid(samples)
+
+    def batches() -> Iterator[tuple[torch.Tensor, list[int]]]:
+        start = 0
+        for size in (1, 255, 100, 100, 100, 144):
+            yield data[start : start + size], [0] * size
+            start += size
+            held.append(start - embedded)
+
+    held: list[int] = []
+    table = ClassMoments(d).update_from(batches(), embed)
+    assert enough == 256
+    assert held == [1, 0, 100, 200, 100, 244]
+    assert table == ClassMoments(d).update(data, [0] * n)
+
+
+@pytest.mark.parametrize("at", [3, 699])
+def test_a_bad_sample_among_small_pieces_is_refused(at: int) -> None:
+    data = torch.ones(700, 9)
+    data[at, 4] = float("nan")
+    batches = [(data[i : i + 7], [0] * 7) for i in range(0, 700, 7)]
+    with pytest.raises(DataError, match="expected finite values, got NaN or infinity"):
+        ClassMoments(9).update_from(batches)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from redunet.errors import DataError
-from redunet.grid import GRID, OnGrid
+from redunet.grid import GRID, OnGrid, rows_in_cache, to_grid_
 from redunet.linalg import lower_product_, mirror_
 
 EXACT_ROWS = 2**13
@@ -53,15 +53,8 @@ def some_rows(X: Any, rows: list[int]) -> Any:
     return X.index_select(0, torch.frombuffer(array("q", rows), dtype=torch.int64).to(X.device))
 
 
-def _on_grid_(out: Tensor, vectors: Tensor | OnGrid) -> Tensor:
-    """Turn ``out``, (n, d), into the grid values of feature vectors, and return it."""
-    d = vectors.shape[1]
-    if d != out.shape[1]:
-        raise DataError(
-            f"expected {out.shape[1]} features, got {d}: use the same features throughout"
-        )
-    if isinstance(vectors, OnGrid):
-        return vectors.write_(out)
+def _on_grid_(out: Tensor, vectors: Tensor) -> None:
+    """Turn ``out``, (n, d), into the grid values of feature vectors."""
     out.copy_(vectors).mul_(GRID).round_()
     if out.numel():
         low, high = out.aminmax()
@@ -70,7 +63,6 @@ def _on_grid_(out: Tensor, vectors: Tensor | OnGrid) -> Tensor:
                 "expected feature values within [-1, 1], got larger ones or NaN: "
                 "put the samples on the unit sphere first"
             )
-    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +103,8 @@ class Accumulator:
     def __init__(self, space: Space, start: tuple[int, Tensor, Tensor] | None = None) -> None:
         self._space = space
         self._waiting = self._in_product = 0
+        # Of the rows that wait, the last ones may be samples that are not on the grid yet.
+        self._not_on_grid, self._small_whole = 0, True
         self._second_moment: Tensor | None = None
         # float64 holds the sum exactly: with fewer than 2²³ rows it stays below 2⁴³.
         self._count, self._sum = 0, torch.zeros_like(space.product[0])
@@ -121,20 +115,42 @@ class Accumulator:
 
     def add(self, vectors: Tensor | OnGrid) -> None:
         """Add feature vectors, (n, d), with values in [-1, 1] or to be put on the grid."""
+        d = self._space.rows.shape[1]
+        if vectors.shape[1] != d:
+            raise DataError(
+                f"expected {d} features, got {vectors.shape[1]}: use the same features throughout"
+            )
+        if isinstance(vectors, Tensor):
+            self._put_on_grid()
         for part, free in self._room_for(vectors):
-            _on_grid_(free, part)
+            if isinstance(part, Tensor):
+                _on_grid_(free, part)
+            else:  # later: of few samples it would take longer
+                free.copy_(part.samples)
+                self._not_on_grid += len(free)
+                self._small_whole &= part.small_whole
 
     def _room_for(self, rows: Tensor | OnGrid) -> Iterator[tuple[Tensor | OnGrid, Tensor]]:
         """Parts of the rows, and for each the memory where the caller writes it."""
-        start = 0
+        start, most = 0, rows_in_cache(self._space.rows)
         while start < len(rows):
-            free = self._space.rows[self._waiting :][: len(rows) - start]
+            free = self._space.rows[self._waiting :]
+            free = free[: min(len(rows) - start, most - self._not_on_grid)]
             yield rows[start : start + len(free)], free
             start += len(free)
             self._waiting += len(free)
+            if self._not_on_grid == most:
+                self._put_on_grid()
             if self._waiting == len(self._space.rows):
                 self._multiply()
         self._count += start
+
+    def _put_on_grid(self) -> None:
+        """Finish the last rows, where they are samples still."""
+        if self._not_on_grid:
+            samples = self._space.rows[self._waiting - self._not_on_grid : self._waiting]
+            to_grid_(samples, self._small_whole)
+        self._not_on_grid, self._small_whole = 0, True
 
     def flush(self) -> Tensor:
         """Leave the space to others; what is returned has a meaning in its lower triangle only."""
@@ -149,6 +165,7 @@ class Accumulator:
     def _multiply(self) -> None:
         if not self._waiting:
             return
+        self._put_on_grid()
         if self._in_product + self._waiting > EXACT_ROWS:
             self._carry_over()
         rows = self._space.rows[: self._waiting]

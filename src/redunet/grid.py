@@ -56,6 +56,11 @@ class OnGrid:
         return OnGrid(self.samples[rows])
 
     @property
+    def small_whole(self) -> bool:
+        """Whether the samples are small whole numbers by their dtype: lengths come sooner."""
+        return self.samples.dtype in _SMALL_WHOLE
+
+    @property
     def values(self) -> Tensor:
         """Whole numbers of at most ``GRID`` in size: Tensor of shape (n, d), float64."""
         return self.write_(_new(self.samples))
@@ -106,16 +111,37 @@ def _unit_(out: Tensor, X: Tensor, steps: int) -> Tensor:
     """Rows of length ``steps``, a power of two; of more than one step, rounded to whole ones."""
     if not X.numel():
         return out
-    rows = max(1, _CACHED // X.shape[1]) if out.device.type == "cpu" else len(X)
+    rows = rows_in_cache(out)
     for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
-        unit.copy_(part)
-        norms = _whole_norms(unit) if part.dtype in _SMALL_WHOLE else _norms_(unit)
-        lengths = torch.frombuffer(array("d", norms), dtype=unit.dtype).to(unit.device)
-        # A power of two in the divisor is one in the result, to the same bits.
-        unit.div_(lengths.div_(steps)[:, None])
-        if steps > 1:
-            unit.round_()
+        _scale_(unit.copy_(part), part.dtype in _SMALL_WHOLE, steps)
     return out
+
+
+def rows_in_cache(X: Tensor) -> int:
+    """Rows of X, (n, d), float64, to treat at a time; on a GPU all of them."""
+    return max(1, _CACHED // X.shape[1]) if X.device.type == "cpu" else len(X)
+
+
+def to_grid_(samples: Tensor, small_whole: bool) -> None:
+    """Turn samples, (n, d), float64, into ``unit_rows(samples)`` in steps of the grid.
+
+    Parameters
+    ----------
+    samples : Tensor of shape (n, d), float64
+        No more than stay in the processor's cache, to be fast.
+    small_whole : bool
+        Whether all of them were ``OnGrid.small_whole``; the result is the same.
+    """
+    _scale_(samples, small_whole, GRID)
+
+
+def _scale_(X: Tensor, small_whole: bool, steps: int) -> None:
+    norms = _whole_norms(X) if small_whole else _norms_(X)
+    lengths = torch.frombuffer(array("d", norms), dtype=X.dtype).to(X.device)
+    # A power of two in the divisor is one in the result, to the same bits.
+    X.div_(lengths.div_(steps)[:, None])
+    if steps > 1:
+        X.round_()
 
 
 def _whole_norms(X: Tensor) -> Iterable[float]:

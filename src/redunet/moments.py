@@ -8,7 +8,7 @@ can be compared with ``==``.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -150,12 +150,14 @@ class ClassMoments:
         space = Space.of(d, device)
         learning: dict[Label, Accumulator] = {}
         waiting: dict[Label, list[Any]] = defaultdict(list)
+        held: Counter[Label] = Counter()  # rows that wait
 
         def learn(label: Label) -> None:
             for samples in waiting.pop(label):
                 for start in range(0, len(samples), step):
                     learning[label].add(embed(samples[start : start + step]))
             learning[label].flush()
+            held[label] = 0
 
         for X, y in batches:
             rows_of = self._rows_of(X, y)
@@ -164,9 +166,12 @@ class ClassMoments:
                 if label not in learning:
                     learning[label] = self._accumulator(label, space)
                 samples = some_rows(X, rows)
-                waiting[label].append(samples)
                 enough = rows_to_wait_for(d, samples[0].nbytes)
-                if sum(map(len, waiting[label])) >= enough:
+                if held[label] and held[label] + len(rows) > enough:
+                    learn(label)  # a few rows more would take a product of their own
+                waiting[label].append(samples)
+                held[label] += len(rows)
+                if held[label] >= enough:
                     learn(label)
         for label in [*waiting]:
             learn(label)

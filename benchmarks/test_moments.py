@@ -17,7 +17,7 @@ from redunet.moments import ClassMoments
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("d", "rounds"), [(784, 7), (2048, 5)])
+@pytest.mark.parametrize(("d", "rounds"), [(784, 9), (2048, 5)])
 def test_moments(medians: Any, report: Any, d: int, rounds: int, dtype: torch.dtype) -> None:
     m = 60_000
     X, y = pixels(m, d, 10)
@@ -56,7 +56,7 @@ def test_streams(medians: Any, report: Any, tmp_path: Path, way: str) -> None:
             return ClassMoments(d).update(mapped, y, embed)
         return ClassMoments(d).update_from(batches(), embed)
 
-    took = medians(work, {"product": yardsticks(d, torch.float64)["product"]}, 5)
+    took = medians(work, {"product": yardsticks(d, torch.float64)["product"]}, 9)
     against_floor(report, f"d {d}, {way}", m, d, took)
 
 

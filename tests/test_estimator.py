@@ -76,3 +76,15 @@ def test_a_read_out_goes_with_its_network() -> None:
     assert np.array_equal(
         model.set_params(n_layers=2).decision_function(IMAGES), fresh.decision_function(IMAGES)
     )
+
+
+@pytest.mark.parametrize("readout", ["coding", "discriminant", "regression"])
+def test_subspaces_that_are_not_asked_for_may_be_too_large(readout: str) -> None:
+    """So that a recipe, with the components that serve its subspaces, holds for few features."""
+    usual = ReduNetClassifier(features=LIFT, n_layers=2, readout=readout).fit(IMAGES, LABELS)
+    large = ReduNetClassifier(features=LIFT, n_layers=2, readout=readout, n_components=72)
+    assert np.array_equal(
+        large.fit(IMAGES, LABELS).predict_proba(IMAGES), usual.predict_proba(IMAGES)
+    )
+    with pytest.raises(SettingsError, match="expected n_components below n_features = 72, got 72"):
+        large.set_params(readout="subspace").predict(IMAGES)

@@ -54,8 +54,10 @@ def same(one: ReduNetClassifier, other: ReduNetClassifier, new: NDArray[Any] = N
         {"dtype": "float32"},
         {"whitening": 0.1},
         {"readout": "discriminant"},
+        {"readout": "regression"},
+        {"readout": "coding"},
     ],
-    ids=["float64", "float32", "whitened", "discriminant"],
+    ids=["float64", "float32", "whitened", "discriminant", "regression", "coding"],
 )
 def joint(request: pytest.FixtureRequest) -> ReduNetClassifier:
     return fresh(**request.param).fit(X, y)

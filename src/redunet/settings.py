@@ -95,9 +95,12 @@ class Settings:
         return torch.float64 if self.dtype == "float64" else torch.float32
 
     def components(self, d: int) -> int:
-        """Dimension of the classes' subspaces in d dimensions."""
-        if self.n_components is None:
-            return max(1, min(DEFAULT_COMPONENTS, d - 1))
+        """Dimension of the classes' subspaces in d dimensions.
+
+        Too large a number is an error only where labels come from the subspaces.
+        """
+        if self.n_components is None or self.readout != "subspace":
+            return max(1, min(self.n_components or DEFAULT_COMPONENTS, d - 1))
         if self.n_components >= d:
             raise SettingsError(
                 f"expected n_components below n_features = {d}, got {self.n_components}: "

@@ -226,7 +226,7 @@ CHOSEN = ("n_layers", "eps", "step", "sharpness", "readout", "ridge")
 
 
 def held_out(name: str) -> dict[str, float]:
-    """Accuracies on training data held out: of the recipe as it was run, of rivals at their best."""
+    """Accuracies on held-out training data: of the recipe as it was run, and of its rivals."""
     settings = record(name)["settings"]
     held = {
         method: record(f"tune/{name}-{method}")["chosen"]["held_out"]["held_out_accuracy"]
@@ -289,7 +289,7 @@ def test_the_words_about_recipes_are_the_records() -> None:
 def test_the_words_about_coding_lengths_are_the_records() -> None:
     def best(name: str, **settings: Any) -> float:
         return max(
-            candidate["held_out_accuracy"]
+            float(candidate["held_out_accuracy"])
             for candidate in record(f"tune/{name}")["candidates"]
             if settings.items() <= candidate.items()
         )

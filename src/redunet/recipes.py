@@ -155,8 +155,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "images-small": Recipe(
             "Small models of images that look as natural in a mirror: few features, more layers.",
             "868 features of grey images of 28 x 28 pixels, 2,604 of colour images of 32 x 32; "
-            "files of 30 MB and 0.3 GB for ten classes; three minutes for Fashion-MNIST's five tasks "
-            "on two cores.",
+            "files of 30 MB and 0.3 GB for ten classes; three minutes for Fashion-MNIST's five "
+            "tasks on two cores.",
             "CIFAR-10 0.6827 (results/images-small-cifar10.json), Fashion-MNIST 0.8839 "
             "(results/images-small-fashion_mnist.json).",
             {

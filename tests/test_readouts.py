@@ -180,7 +180,7 @@ def test_coding_lengths_are_those_with_and_without_the_sample(unequal: Any, eps:
     np.testing.assert_allclose(-scores, added, rtol=0, atol=1e-6)
     np.testing.assert_allclose(readout.probabilities(scores).sum(dim=1), 1.0)
     single = CodingLength.from_moments(network.last_moments().float(), network.counts, eps)
-    assert single.inverses.dtype == torch.float32
+    assert single.C.dtype == torch.float32
     np.testing.assert_allclose(single.scores(Z.float()), scores, rtol=0, atol=1e-3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -112,12 +113,11 @@ class CodingLength:
 
     Parameters
     ----------
-    inverses : Tensor of shape (k, d, d)
-        (I + α Σ_j)⁻¹, with α = d / ((n_j + 1) ε²).
+    C : Tensor of shape (k, d, d)
+        (Σ_j + I/α)⁻¹, with α = d / ((n_j + 1) ε²).
     counts : Tensor of shape (k,), float64
     growth : Tensor of shape (k,), float64
         What a sample of length zero would add.
-    eps : float
 
     References
     ----------
@@ -125,10 +125,9 @@ class CodingLength:
     Incremental Coding Length. NeurIPS 2007.
     """
 
-    inverses: Tensor
+    C: Tensor
     counts: Tensor
     growth: Tensor
-    eps: float
 
     @classmethod
     def from_moments(cls, Sigma: Tensor, counts: Sequence[int], eps: float) -> CodingLength:
@@ -144,22 +143,22 @@ class CodingLength:
         """
         d = Sigma.shape[-1]
         n = torch.tensor(counts, dtype=torch.float64, device=Sigma.device)
-        inverses, growth = torch.empty_like(Sigma), -(n / n.sum()).log()
+        C, growth = torch.empty_like(Sigma), -(n / n.sum()).log()
         for j, n_j in enumerate(counts):
             # In float64: what is added is a small difference of long codes.
-            before, after = (Sigma[j].double() * (d / (n * eps**2)) for n in (n_j, n_j + 1))
-            factor = cholesky(add_identity(before), "raise eps")
-            inverses[j], log_det = spd_inverse(add_identity(after))
-            growth[j] += 0.5 * (n_j + 1 + d) * log_det
-            growth[j] -= (n_j + d) * factor.diagonal().log().sum()
-        return cls(inverses, n, growth, eps)
+            Sigma_j = Sigma[j].to(torch.float64)
+            for size, sign in ((n_j, -1), (n_j + 1, 1)):
+                alpha = d / (size * eps**2)
+                inverse, log_det = spd_inverse(add_identity(Sigma_j.clone(), 1 / alpha))
+                growth[j] += sign * 0.5 * (size + d) * (log_det + d * math.log(alpha))
+            C[j] = inverse
+        return cls(C, n, growth)
 
     def scores(self, Z: Tensor) -> Tensor:
         """Minus the nats that samples, (n, d), add to each class: (n, k), float64."""
-        d = Z.shape[1]
-        inside = torch.stack([(Z @ C_j).mul_(Z).sum(dim=1) for C_j in self.inverses], dim=1)
-        volumes = (inside.to(torch.float64) * (d / ((self.counts + 1) * self.eps**2))).log1p()
-        return -(self.growth + 0.5 * (self.counts + 1 + d) * volumes)
+        inside = torch.stack([(Z @ C_j).mul_(Z).sum(dim=1) for C_j in self.C], dim=1)
+        volumes = inside.to(torch.float64).log1p()
+        return -(self.growth + 0.5 * (self.counts + 1 + Z.shape[1]) * volumes)
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""

@@ -83,6 +83,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "sharpness": 3.0,
                 "readout": "discriminant",
                 "ridge": 0.00001,
+                "n_components": 160,
             },
         ),
         "images-best": Recipe(

@@ -338,7 +338,9 @@ def test_the_small_recipe_saves_most_of_its_rivals_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [[name] for name in (*MARKS, "features-digits")] + [[*SMALL]], ids=lambda n: n[0]
+    "names",
+    [[name] for name in (*MARKS, "images-fast-mnist", "features-digits")] + [[*SMALL]],
+    ids=lambda n: n[0],
 )
 def test_nearest_subspace_has_the_components_that_serve_it_best(names: list[str]) -> None:
     accuracy: dict[int, float] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
 import shutil
@@ -17,13 +16,9 @@ from sklearn.datasets import load_digits
 
 from benchmarks import readme as speed
 from redunet import ReduNetClassifier
-from redunet.entrants import NAMES
 from redunet.report.readme import all_same, filled, main
 from tests.own_data import done
-
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+from tests.records import README, RECIPES, ROOT, record
 
 
 def test_every_python_example_runs(
@@ -109,10 +104,6 @@ def test_a_table_that_differs_is_noticed(tmp_path: Path) -> None:
     assert main([str(tmp_path / "README.md"), "--check"]) == 1
     assert main([str(tmp_path / "README.md")]) == 0
     assert (tmp_path / "README.md").read_text() == README
-
-
-def record(name: str) -> Any:
-    return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
 def mean_last(variant: dict[str, Any], key: str = "accuracy") -> float:
@@ -203,153 +194,6 @@ def test_the_settings_that_were_chosen_are_those_that_were_run() -> None:
         }
         chosen = record(name)["variants"][0]["settings"]["n_components"]
         assert chosen == max(accuracy, key=lambda r: accuracy[r])
-
-
-def last_of_recipe(name: str) -> dict[str, float]:
-    return {
-        one["method"]: float(np.mean([run["tasks"][-1]["accuracy"] for run in one["runs"]]))
-        for one in record(name)["methods"]
-    }
-
-
-RIVALS = ("lda", "ridge", "qda")
-MARKS = {
-    "images-best-cifar10": ("CIFAR-10", 0.75),
-    "images-plain-fashion_mnist": ("Fashion-MNIST", 0.905),
-    "images-fixed-mnist": ("MNIST", 0.993),
-}
-SMALL = {
-    "images-small-cifar10": "CIFAR-10",
-    "images-small-fashion_mnist": "Fashion-MNIST",
-}
-CHOSEN = ("n_layers", "eps", "step", "sharpness", "readout", "ridge")
-
-
-def held_out(name: str) -> dict[str, float]:
-    """Accuracies on held-out training data: of the recipe as it was run, and of its rivals."""
-    settings = record(name)["settings"]
-    held = {
-        method: record(f"tune/{name}-{method}")["chosen"]["held_out"]["held_out_accuracy"]
-        for method in RIVALS
-    }
-    (held["redunet"],) = (
-        candidate["held_out_accuracy"]
-        for candidate in record(f"tune/{name}-redunet")["candidates"]
-        if all(candidate[key] == settings[key] for key in CHOSEN)
-    )
-    return held
-
-
-@pytest.mark.parametrize("name", MARKS)
-def test_recipes_reach_their_marks(name: str) -> None:
-    title, mark = MARKS[name]
-    assert last_of_recipe(name)["redunet"] >= mark
-    runs = next(one for one in record(name)["methods"] if one["method"] == "redunet")["runs"]
-    assert len(runs) == (1 if title == "MNIST" else 3)  # nothing is random there
-
-
-@pytest.mark.parametrize("name", [*MARKS, *SMALL])
-def test_the_network_is_ahead_of_its_rivals_by_what_the_table_says(name: str) -> None:
-    title = SMALL[name] if name in SMALL else MARKS[name][0]
-    cells = [f"{title}, {record(name)['recipe']}"]
-    for accuracies in (held_out(name), last_of_recipe(name)):
-        best = max(RIVALS, key=lambda method: accuracies[method])
-        assert accuracies["redunet"] > accuracies[best]
-        cells += [f"{accuracies['redunet']:.4f}", f"{accuracies[best]:.4f} ({NAMES[best]})"]
-    assert f"| {' | '.join(cells)} |" in RECIPES
-
-
-def test_the_words_about_recipes_are_the_records() -> None:
-    words = " ".join(README.split())
-    ahead = {
-        name: f"{last['redunet'] - max(last[method] for method in ('ncm', *RIVALS)):.4f}"
-        for name in (*MARKS, *SMALL)
-        for last in [last_of_recipe(name)]
-    }
-    cifar, fashion, mnist, small_cifar, small_fashion = ahead.values()
-    assert (
-        f"ahead by {cifar} on CIFAR-10, by {fashion} on Fashion-MNIST and by {mnist} on MNIST"
-        in words
-    )
-    sizes = [f"{record(name)['runs'][0]['n_features']:,}" for name in SMALL]
-    assert f"with {sizes[0]} of them on CIFAR-10 and {sizes[1]} on Fashion-MNIST" in words
-    assert f"it is ahead by {small_cifar} and {small_fashion}" in words
-    spaced = " ".join(RECIPES.split())
-    digits = last_of_recipe("features-digits")
-    alone = next(
-        row["accuracy"]
-        for row in record("features-digits")["ablation"]
-        if (row["n_layers"], row["readout"], row["whitening"]) == (0, "discriminant", None)
-    )
-    assert f"makes {alone:.3f} by itself, it makes {digits['redunet']:.3f} after five" in spaced
-    assert f"there QDA makes {digits['qda']:.3f}, and nearest subspace" in spaced
-    assert f"with 8 components {digits['subspace']:.3f}" in spaced
-
-
-def test_the_words_about_coding_lengths_are_the_records() -> None:
-    def best(name: str, **settings: Any) -> float:
-        return max(
-            float(candidate["held_out_accuracy"])
-            for candidate in record(f"tune/{name}")["candidates"]
-            if settings.items() <= candidate.items()
-        )
-
-    words = " ".join(RECIPES.split())
-    coding = best("mnist-pixels-coding", readout="coding")
-    subspace, discriminant = (
-        best("mnist-pixels-readouts", readout=readout) for readout in ("subspace", "discriminant")
-    )
-    assert (
-        f"it makes {coding:.3f} without layers, nearest subspace {subspace:.3f} and the "
-        f"discriminant {discriminant:.3f}" in words
-    )
-    alone = best("images-small-cifar10-coding", n_layers=0)
-    assert f"on CIFAR-10's {alone:.3f} without layers, more than any rival" in words
-    assert alone > max(held_out("images-small-cifar10")[method] for method in RIVALS)
-
-
-@pytest.mark.parametrize("name", [*MARKS, "images-fast-mnist"])
-def test_what_was_chosen_for_a_recipe_is_what_was_run(name: str) -> None:
-    settings = record(name)["settings"]
-    chosen = record(f"tune/{name}-redunet")["chosen"]["held_out"]
-    assert {key: settings[key] for key in CHOSEN} == {key: chosen[key] for key in CHOSEN}
-
-
-@pytest.mark.parametrize("name", [*MARKS, *SMALL, "images-fast-mnist"])
-def test_what_was_chosen_for_rivals_is_what_was_run(name: str) -> None:
-    for method in record(name)["methods"]:
-        if method["method"] in RIVALS:
-            best = record(f"tune/{name}-{method['method']}")["chosen"]["held_out"]
-            assert method["settings"].items() <= best.items()
-
-
-def test_the_small_recipe_saves_most_of_its_rivals_errors() -> None:
-    """Of all settings tried on both data sets, added up over them."""
-    saved: dict[tuple[Any, ...], float] = {}
-    for name in SMALL:
-        held = held_out(name)
-        rival = max(held[method] for method in RIVALS)
-        for candidate in record(f"tune/{name}-redunet")["candidates"]:
-            key = tuple(candidate[setting] for setting in CHOSEN)
-            share = (candidate["held_out_accuracy"] - rival) / (1 - rival)
-            saved[key] = saved.get(key, 0.0) + share
-    settings = record("images-small-cifar10")["settings"]
-    assert max(saved, key=lambda key: saved[key]) == tuple(settings[key] for key in CHOSEN)
-
-
-@pytest.mark.parametrize(
-    "names",
-    [[name] for name in (*MARKS, "images-fast-mnist", "features-digits")] + [[*SMALL]],
-    ids=lambda n: n[0],
-)
-def test_nearest_subspace_has_the_components_that_serve_it_best(names: list[str]) -> None:
-    accuracy: dict[int, float] = {}
-    for name in names:
-        for candidate in record(f"tune/{name}-subspace")["candidates"]:
-            r = candidate["n_components"]
-            accuracy[r] = accuracy.get(r, 0.0) + candidate["held_out_accuracy"]
-    for name in names:
-        assert record(name)["settings"]["n_components"] == max(accuracy, key=lambda r: accuracy[r])
 
 
 def test_cifar10_reaches_its_mark() -> None:

@@ -1,0 +1,16 @@
+"""The committed records, and the texts that quote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+
+
+def record(name: str) -> Any:
+    """The record of that name under ``results``."""
+    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))

@@ -88,3 +88,13 @@ def test_subspaces_that_are_not_asked_for_may_be_too_large(readout: str) -> None
     )
     with pytest.raises(SettingsError, match="expected n_components below n_features = 72, got 72"):
         large.set_params(readout="subspace").predict(IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("n_components", "d", "used"), [(None, 100, 28), (None, 28, 27), (None, 1, 1), (5, 6, 5)]
+)
+def test_as_many_components_as_leave_something_out(
+    n_components: int | None, d: int, used: int
+) -> None:
+    model = ReduNetClassifier(n_components=n_components)
+    assert model._settings().components(d) == used

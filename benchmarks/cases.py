@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Work
-from redunet.compact import stacked
-from redunet.construction import Pass, SecondMoments
-from redunet.layer import Layer
-from redunet.moments import ClassMoments
-from redunet.rate import Coding
+from redunet.core.construction import Pass, SecondMoments
+from redunet.core.layer import Layer
+from redunet.core.low_rank import stacked
+from redunet.core.moments import ClassMoments
+from redunet.core.rate import Coding
 
 EPS, STEP = 0.5, 0.5
 

@@ -21,7 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from redunet.rate import Coding
+from redunet.core.rate import Coding
 
 Way = Literal["a", "b", "c"]
 

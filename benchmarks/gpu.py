@@ -36,9 +36,9 @@ from benchmarks.measure import (
     transform_floor,
     yardsticks,
 )
-from redunet.classifier import ReduNetClassifier
-from redunet.construction import Pass, SecondMoments
-from redunet.readouts import NearestSubspace
+from redunet.core.construction import Pass, SecondMoments
+from redunet.core.readouts import NearestSubspace
+from redunet.estimators.classifier import ReduNetClassifier
 
 K = 10
 WAYS: tuple[Way, ...] = ("a", "b", "c")

@@ -20,7 +20,7 @@ from benchmarks.measure import (
     interleaved,
     yardsticks,
 )
-from redunet.linalg import add_identity, spd_inverse_
+from redunet.core.linalg import add_identity, spd_inverse_
 
 DTYPES = [torch.float64, torch.float32]
 WAYS: tuple[Way, ...] = ("a", "b", "c")

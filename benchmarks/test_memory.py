@@ -12,9 +12,9 @@ START = """
 import re
 import torch
 from benchmarks.cases import pixels, some_moments
-from redunet.grid import unit_rows
-from redunet.moments import ClassMoments
-from redunet.network import Schedule, build_network
+from redunet.core.grid import unit_rows
+from redunet.core.moments import ClassMoments
+from redunet.core.network import Schedule, build_network
 # Not getrusage: its figure begins with that of the process that started this one.
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
 before = peak()

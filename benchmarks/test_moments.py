@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.cases import pixels
 from benchmarks.measure import moments_floor, yardsticks
-from redunet.grid import unit_grid
-from redunet.moments import ClassMoments
+from redunet.core.grid import unit_grid
+from redunet.core.moments import ClassMoments
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)

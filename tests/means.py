@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redunet import storage
 from redunet.errors import SettingsError
+from redunet.estimators import storage
 from redunet.progress import Progress, silent
 
 

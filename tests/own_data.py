@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from redunet.cli import main
+from redunet.cli.app import main
 from tests.conftest import classes_on_subspaces
 
 NAMES = ("ant", "bee", "cat", "dog")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.construction import Schedule
-from redunet.rate import Coding
+from redunet.core.construction import Schedule
+from redunet.core.rate import Coding
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,12 @@ import pytest
 import torch
 
 from redunet import ReduNetClassifier
-from redunet.construction import Schedule
-from redunet.experiment import file_hash
+from redunet.core.construction import Schedule
+from redunet.core.grid import unit_rows
+from redunet.core.moments import ClassMoments
+from redunet.core.network import build_network
+from redunet.core.rate import Coding
+from redunet.experiments.runner import file_hash
 from redunet.features import (
     Chain,
     FeatureMap,
@@ -19,14 +23,10 @@ from redunet.features import (
     Scattering,
     Together,
 )
-from redunet.grid import unit_rows
-from redunet.moments import ClassMoments
-from redunet.network import build_network
-from redunet.rate import Coding
 from redunet.rivals import GRADIENT
 from tests import plain
 from tests.conftest import classes_on_subspaces
-from tests.test_rivals import TASKS, make, weights
+from tests.rivals.test_rivals import TASKS, make, weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

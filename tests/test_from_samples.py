@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.from_samples import BATCH, FromSamples, Way
-from redunet.layer import Layer
-from redunet.rate import Coding
+from redunet.core.layer import Layer
+from redunet.core.rate import Coding
 
 EPS, STEP, D = 0.5, 0.4, 12
 

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 from redunet._version import __version__
 
 if TYPE_CHECKING:
-    from redunet.built import StreamingWarning
-    from redunet.classifier import ReduNetClassifier
-    from redunet.construction import Schedule
+    from redunet.core.construction import Schedule
+    from redunet.core.layer import Layer
+    from redunet.core.moments import ClassMoments
+    from redunet.core.network import ReduNet, build_network, extend_network
+    from redunet.core.rate import rate_reduction
+    from redunet.core.readouts import (
+        CodingLength,
+        LeastSquares,
+        LinearDiscriminant,
+        NearestSubspace,
+    )
     from redunet.errors import (
         DataError,
         FileAccessError,
@@ -22,42 +30,34 @@ if TYPE_CHECKING:
         ReduNetError,
         SettingsError,
     )
-    from redunet.estimator import LearntFeaturesWarning, NotFittedError
-    from redunet.layer import Layer
-    from redunet.moments import ClassMoments
-    from redunet.network import ReduNet, build_network, extend_network
-    from redunet.rate import rate_reduction
-    from redunet.readouts import (
-        CodingLength,
-        LeastSquares,
-        LinearDiscriminant,
-        NearestSubspace,
-    )
-    from redunet.recipes import from_recipe
+    from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
+    from redunet.estimators.classifier import ReduNetClassifier
+    from redunet.estimators.lazy import StreamingWarning
+    from redunet.experiments.recipes import from_recipe
 
 _HOMES = {
-    "ClassMoments": "moments",
-    "CodingLength": "readouts",
+    "ClassMoments": "core.moments",
+    "CodingLength": "core.readouts",
     "DataError": "errors",
     "FileAccessError": "errors",
-    "Layer": "layer",
-    "LearntFeaturesWarning": "estimator",
-    "LeastSquares": "readouts",
-    "LinearDiscriminant": "readouts",
+    "Layer": "core.layer",
+    "LearntFeaturesWarning": "estimators.base",
+    "LeastSquares": "core.readouts",
+    "LinearDiscriminant": "core.readouts",
     "ModelFileError": "errors",
-    "NearestSubspace": "readouts",
-    "NotFittedError": "estimator",
+    "NearestSubspace": "core.readouts",
+    "NotFittedError": "estimators.base",
     "NumericalError": "errors",
-    "ReduNet": "network",
-    "ReduNetClassifier": "classifier",
+    "ReduNet": "core.network",
+    "ReduNetClassifier": "estimators.classifier",
     "ReduNetError": "errors",
-    "Schedule": "construction",
+    "Schedule": "core.construction",
     "SettingsError": "errors",
-    "StreamingWarning": "built",
-    "build_network": "network",
-    "extend_network": "network",
-    "from_recipe": "recipes",
-    "rate_reduction": "rate",
+    "StreamingWarning": "estimators.lazy",
+    "build_network": "core.network",
+    "extend_network": "core.network",
+    "from_recipe": "experiments.recipes",
+    "rate_reduction": "core.rate",
 }
 
 __all__ = [

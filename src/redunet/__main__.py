@@ -1,5 +1,5 @@
 """So that `python -m redunet` is the command `redunet`."""
 
-from redunet.cli import main
+from redunet.cli.app import main
 
 main()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
+from redunet.core.grid import unit_rows
 from redunet.errors import SettingsError
 from redunet.features.parts import state_of_parts
-from redunet.grid import unit_rows
 
 if TYPE_CHECKING:
     from redunet.features import FeatureMap

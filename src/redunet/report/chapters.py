@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet import storage
-from redunet.classifier import ReduNetClassifier
 from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
+from redunet.estimators import storage
+from redunet.estimators.classifier import ReduNetClassifier
 from redunet.progress import Progress, silent
 from redunet.report.ablation import ablation_sections
 from redunet.report.blocks import Block, Chapter, Grid, Picture, Plot, Section, Words

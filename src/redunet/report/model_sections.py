@@ -6,10 +6,16 @@ import math
 
 import torch
 
-from redunet import metrics
-from redunet.anatomy import Subspaces, as_learnt, before_and_after, is_whitened, picture_shape
-from redunet.classifier import ReduNetClassifier
-from redunet.experiment import rates_by_layer
+from redunet.estimators import metrics
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.inspection import (
+    Subspaces,
+    as_learnt,
+    before_and_after,
+    is_whitened,
+    picture_shape,
+    rates_by_layer,
+)
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Block, Grid, Plot, Section, View, Words
 from redunet.report.palette import CLASSES

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.classifier import ReduNetClassifier
 from redunet.datasets import NAMES, load
 from redunet.errors import DataError, FileAccessError
+from redunet.estimators.classifier import ReduNetClassifier
 
 MOST_CHOSEN = 12
 """As many samples as are shown layer by layer where none are chosen."""

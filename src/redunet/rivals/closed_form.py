@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
+from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
-from redunet.estimator import MomentEstimator
-from redunet.moments import ClassMoments
+from redunet.estimators.base import MomentEstimator
+from redunet.estimators.settings import resolve_device
 from redunet.rivals.statistics import in_float64
-from redunet.settings import resolve_device
 
 _ROWS = 2048
 """New samples at a time."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
+from redunet.core.readouts import LinearScores, normal_scores
+from redunet.estimators.settings import number
 from redunet.features import FeatureMap
-from redunet.readouts import LinearScores, normal_scores
 from redunet.rivals.closed_form import ClosedForm
 from redunet.rivals.statistics import mean_variance, plus_identity, scatters
-from redunet.settings import number
 
 
 def linear_discriminant(

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from redunet.core.readouts import LinearScores
 from redunet.features import FeatureMap
-from redunet.readouts import LinearScores
 from redunet.rivals.closed_form import ClosedForm
 
 

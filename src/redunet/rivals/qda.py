@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from redunet.core.linalg import cholesky
+from redunet.estimators.settings import number, one_of
 from redunet.features import FeatureMap
-from redunet.linalg import cholesky
 from redunet.rivals.closed_form import ClosedForm
 from redunet.rivals.statistics import mean_variance, plus_identity, scatters
-from redunet.settings import number, one_of
 
 
 @dataclass(frozen=True, eq=False)

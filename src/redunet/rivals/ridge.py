@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from redunet.core.readouts import LinearScores, regression_scores
+from redunet.estimators.settings import number
 from redunet.features import FeatureMap
-from redunet.readouts import LinearScores, regression_scores
 from redunet.rivals.closed_form import ClosedForm
 from redunet.rivals.statistics import mean_variance, plus_identity
-from redunet.settings import number
 
 
 def ridge_to_one_hot(

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from redunet.grid import GRID
-from redunet.linalg import add_identity
-from redunet.moments import ClassMoments
+from redunet.core.grid import GRID
+from redunet.core.linalg import add_identity
+from redunet.core.moments import ClassMoments
 
 LEAST_VARIANCE = GRID**-2.0
 """A step of the grid, squared: smaller variances cannot be told from rounding to the grid."""

@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from redunet import storage
 from redunet.errors import DataError, ModelFileError, SettingsError
-from redunet.inputs import checked_labels
+from redunet.estimators import storage
+from redunet.estimators.checked_input import checked_labels
+from redunet.estimators.settings import one_of, resolve_device, whole_number
 from redunet.progress import silent
 from redunet.rivals.backbones import BACKBONES, make_backbone
 from redunet.rivals.pictures import Pictures, send
 from redunet.rivals.stepping import Stepper
-from redunet.settings import one_of, resolve_device, whole_number
 
 _EVALUATION_BATCH = 500
 

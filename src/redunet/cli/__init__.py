@@ -1,0 +1,1 @@
+"""The command `redunet`: words to calls, nothing else."""

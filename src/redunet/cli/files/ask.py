@@ -1,0 +1,155 @@
+"""Commands that ask a model: predict and evaluate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redunet.cli.files.matching import at, label_type, labels_like, open_all, read, samples_for
+from redunet.cli.files.output import Write, predictions_file
+from redunet.errors import DataError
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.progress import Progress, silent
+from redunet.user_data import Batch, Source, Wanted
+
+Found = dict[str, Any]
+
+
+def load(path: Path, device: str, memory: str) -> ReduNetClassifier:
+    """The model of a file, to be used on a device."""
+    model = ReduNetClassifier.load(path)
+    model.device, model.memory = device, memory
+    return model
+
+
+def predict(
+    model: ReduNetClassifier,
+    data: Sequence[Path],
+    wanted: Wanted,
+    out: Path | Write,
+    progress: Progress = silent,
+) -> Found:
+    """Label samples, and write labels and scores.
+
+    Parameters
+    ----------
+    model : ReduNetClassifier
+    data : sequence of Path
+    wanted : Wanted
+    out : Path, or a function that takes each batch's names, labels and scores
+    progress : callable
+
+    Returns
+    -------
+    dict
+    """
+    sources = open_all(data, wanted, model)
+    if isinstance(out, Path):
+        if any(out.exists() and out.samefile(path) for path in data):
+            raise DataError(
+                f"expected another name for the predictions than that of the data, {out}"
+            )
+        with predictions_file(out, model.classes_) as write:
+            n = _write_all(model, sources, write, progress)
+    else:
+        n = _write_all(model, sources, out, progress)
+    return {
+        "samples": n,
+        "out": str(out) if isinstance(out, Path) else None,
+        "left_out": _left_out(sources),
+        "notes": [],
+    }
+
+
+def evaluate(
+    model: ReduNetClassifier,
+    data: Sequence[Path],
+    wanted: Wanted,
+    progress: Progress = silent,
+) -> Found:
+    """Accuracy, a row for each class, and the confusion matrix.
+
+    Returns
+    -------
+    dict
+        ``confusion`` has a row for each true class and a column for each
+        predicted one, in the order of ``labels``.
+    """
+    sources = open_all(data, wanted, model)
+    kind, pairs = label_type(model), Counter[tuple[Any, Any]]()
+    for source, batch, labels, _ in _answers(model, sources, progress):
+        with at(source, batch):
+            if batch.y is None:
+                raise DataError("expected labels, got none: name them with --label")
+            true = labels_like(batch.y, kind).tolist()
+        pairs.update(zip(true, labels.tolist(), strict=True))
+    return {
+        **_scores(model, pairs),
+        "left_out": _left_out(sources),
+        "notes": _strangers(model, pairs),
+    }
+
+
+def _write_all(
+    model: ReduNetClassifier, sources: Sequence[Source], write: Write, progress: Progress
+) -> int:
+    n = 0
+    for _, batch, labels, scores in _answers(model, sources, progress):
+        write(batch.names, labels, scores)
+        n += len(labels)
+    return n
+
+
+def _answers(
+    model: ReduNetClassifier, sources: Sequence[Source], progress: Progress
+) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[np.float64]]]:
+    """Each batch with the labels that the model gives it, and its scores."""
+    for source, batch in read(sources, "labelling", progress):
+        with at(source, batch):
+            scores = model.predict_proba(samples_for(model, batch))
+        yield source, batch, model.classes_[scores.argmax(axis=1)], scores
+
+
+def _scores(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> Found:
+    total = sum(pairs.values())
+    names = sorted({*model.moments_.labels, *(true for true, _ in pairs)})
+    matrix = [[pairs[true, given] for given in names] for true in names]
+    rows = []
+    for index, label in enumerate(names):
+        hits, of_class = matrix[index][index], sum(matrix[index])
+        given = sum(row[index] for row in matrix)
+        rows.append(
+            {
+                "class": label,
+                "samples": of_class,
+                "correct": hits,
+                "recall": hits / of_class if of_class else None,
+                "precision": hits / given if given else None,
+            }
+        )
+    hits = sum(matrix[index][index] for index in range(len(names)))
+    return {
+        "accuracy": hits / total,
+        "samples": total,
+        "correct": hits,
+        "classes": rows,
+        "labels": names,
+        "confusion": matrix,
+    }
+
+
+def _strangers(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> list[str]:
+    unknown = sorted({true for true, _ in pairs} - set(model.moments_.labels))
+    if not unknown:
+        return []
+    words = ", ".join(map(repr, unknown[:10]))
+    return [f"the model has not learnt {words}: all samples of such classes count as wrong"]
+
+
+def _left_out(sources: Sequence[Source]) -> list[str]:
+    return [file for source in sources for file in source.left_out]

@@ -1,0 +1,127 @@
+"""Commands that look inside a model file: inspect and verify."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from redunet.estimators import storage
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.inspection import Subspaces
+from redunet.estimators.settings import Settings
+from redunet.features import held_of_data
+
+Found = dict[str, Any]
+
+
+def verify(path: Path) -> Found:
+    """Check a model file from its first byte to its last; anything wrong is an error."""
+    model = ReduNetClassifier.load(path)
+    return {
+        "model": str(path),
+        "intact": True,
+        "format": storage.FORMAT_VERSION,
+        "classes": len(model.moments_),
+        "samples": sum(model.moments_.counts),
+        "features": model.moments_.n_features,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "notes": [],
+    }
+
+
+def inspect(path: Path, device: str, memory: str) -> Found:
+    """What a model holds, and what its network does.
+
+    Returns
+    -------
+    dict
+        ``delta_R`` has the objective before each layer. ``closeness`` has the
+        angles between each two classes' subspaces, in degrees and in the order
+        of the classes, on the input and after the last layer; see
+        `redunet.estimators.inspection.Subspaces`.
+    """
+    model = ReduNetClassifier.load(path)
+    model.device, model.memory = device, memory
+    moments = model.moments_
+    d = moments.n_features
+    few = [label for label in moments if moments[label].count < d]
+    network = model.network_
+    r = Settings.of(model).components(d)
+    rates = network.rates()
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "classes": [
+            {"class": label, "samples": moments[label].count, "fewer_than_features": label in few}
+            for label in moments
+        ],
+        "samples": sum(moments.counts),
+        "features": d,
+        "inputs": model.n_features_in_,
+        "columns": _names(model),
+        "settings": {
+            **Settings.of(model).to_dict(),
+            "normalize": model.normalize,
+            "input_range": model.input_range,
+        },
+        "feature_map": _feature_map(model),
+        "R": [rate.R for rate in rates],
+        "R_c": [rate.R_c for rate in rates],
+        "delta_R": [rate.delta_R for rate in rates],
+        "closeness": {
+            "components": r,
+            "input": _angles(next(network.moments()), r),
+            "last": _angles(network.last_moments(), r),
+        },
+        "notes": _notes(model, few),
+    }
+
+
+def _angles(Sigma: Tensor, r: int) -> Found:
+    spaces = Subspaces.of(Sigma, r, r)
+    every = range(len(Sigma))
+    smallest = [[float(spaces.angles(i, j)[0]) if i != j else 0.0 for j in every] for i in every]
+    return {"smallest": smallest, "mean": spaces.closeness().tolist()}
+
+
+def _names(model: ReduNetClassifier) -> list[str] | None:
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else names.tolist()
+
+
+def _feature_map(model: ReduNetClassifier) -> Found | None:
+    features = model.features
+    if features is None:
+        return None
+    values, _ = features.to_state()
+    return {
+        "kind": features.kind,
+        "input_shape": list(features.input_shape),
+        "learnt_from_data": features.learnt_from_data,
+        "values": values,
+    }
+
+
+def _notes(model: ReduNetClassifier, few: list[Any]) -> list[str]:
+    notes = []
+    if few:
+        shown = ", ".join(map(repr, few[:10])) + (", …" if len(few) > 10 else "")
+        notes.append(
+            f"{len(few)} of {len(model.moments_)} classes have fewer samples than features "
+            f"({shown}): their moments come close to the samples themselves"
+        )
+    return [*notes, *held(model)]
+
+
+def held(model: ReduNetClassifier) -> list[str]:
+    """A line about what a model holds of the data that its feature map was learnt from."""
+    what = held_of_data(model.features)
+    if what is None:
+        return []
+    return [
+        f"the feature map was learnt from data: what it holds of that data ({what}) stays when "
+        f"classes or samples are withdrawn"
+    ]

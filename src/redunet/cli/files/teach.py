@@ -1,0 +1,242 @@
+"""Commands that change a model file: learn, forget, unlearn, merge. Each all at once or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redunet.cli.files.lock import Tell, changing
+from redunet.cli.files.look import held
+from redunet.cli.files.matching import (
+    at,
+    label_type,
+    labels_like,
+    noting,
+    open_all,
+    read,
+    samples_for,
+)
+from redunet.errors import DataError, FileAccessError, SettingsError
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.settings import resolve_device
+from redunet.experiments.plan import Plan
+from redunet.experiments.recipes import of_model
+from redunet.features import FeatureMap
+from redunet.progress import Progress, silent
+from redunet.user_data import Source, Wanted
+
+Found = dict[str, Any]
+
+MOST_FEATURES = 2**15
+"""Beyond it the second moment of one class alone takes more than 8 GB."""
+
+_SAMPLE_BYTES = 2**27
+
+
+def learn(
+    path: Path,
+    data: Sequence[Path],
+    settings: Mapping[str, Any],
+    wanted: Wanted,
+    *,
+    recipe: str | None = None,
+    device: str = "auto",
+    tell: Tell,
+    progress: Progress = silent,
+) -> Found:
+    """Create a model or extend it, by new classes or by more of old ones.
+
+    Parameters
+    ----------
+    path : Path
+        Of the model.
+    data : sequence of Path
+    settings : mapping
+        Of a new model, as `redunet.experiments.recipes.of_model` knows them.
+    wanted : Wanted
+    recipe : str, default=None
+        Of a new model: settings under one name, which single ones replace.
+    device : str, default="auto"
+    tell : callable
+    progress : callable
+
+    Returns
+    -------
+    dict
+        What was learnt, and what the model holds now.
+    """
+    with changing(path, tell):
+        model = _existing(path, device)
+        given = [*(["recipe"] if recipe else []), *sorted(settings)]
+        if model is not None and given:
+            raise SettingsError(
+                f"{path} exists and keeps the settings that it was made with: "
+                f"leave out {', '.join(given)}, or name a new model"
+            )
+        plan, of_input = of_model(settings, recipe)
+        sources = open_all(data, wanted, model)
+        created = model is None
+        if model is None:
+            features = _features(plan, sources, device, progress)
+            model = plan.learner(features, device, "2GB").set_params(**of_input)
+        before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
+        columns = sources[0].columns
+        for source, batch in read(sources, "learning", progress):
+            with at(source, batch):
+                kind = label_type(model) if hasattr(model, "moments_") else None
+                labels = labels_like(_labels(batch.y), kind)
+                model.partial_fit(samples_for(model, batch), labels)
+                if created and columns and not hasattr(model, "feature_names_in_"):
+                    model.feature_names_in_ = np.asarray(columns, dtype=object)
+        model.save(path)
+    now = dict(zip(model.moments_, model.moments_.counts, strict=True))
+    changed = {label: count - before.get(label, 0) for label, count in now.items()}
+    return {
+        "created": created,
+        "learnt": _counted({label: count for label, count in changed.items() if count}),
+        "new_classes": [label for label in now if label not in before],
+        "left_out": [file for source in sources for file in source.left_out],
+        "notes": [
+            f"class {label!r} has one sample: what is kept of it is that sample"
+            for label, count in now.items()
+            if count == 1
+        ]
+        + (held(model) if created else []),
+        **_holdings(path, model),
+    }
+
+
+def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
+    """Withdraw classes, as if they had never been seen."""
+    notes: list[str] = []
+    with changing(path, tell):
+        model = _known(path)
+        gone = labels_like(np.array(classes), label_type(model)).tolist()
+        with noting(notes):
+            model.forget(gone)
+        model.save(path)
+    return {"forgotten": gone, "notes": notes, **_holdings(path, model)}
+
+
+def unlearn(
+    path: Path,
+    data: Sequence[Path],
+    wanted: Wanted,
+    *,
+    device: str = "auto",
+    tell: Tell,
+    progress: Progress = silent,
+) -> Found:
+    """Withdraw samples, as if they had never been seen."""
+    notes: list[str] = []
+    with changing(path, tell):
+        model = _known(path, device)
+        sources = open_all(data, wanted, model)
+        before, kind = sum(model.moments_.counts), label_type(model)
+        with noting(notes):
+            for source, batch in read(sources, "withdrawing", progress):
+                with at(source, batch):
+                    labels = labels_like(_labels(batch.y), kind)
+                    model.unlearn(samples_for(model, batch), labels)
+        model.save(path)
+    return {
+        "withdrawn": before - sum(model.moments_.counts),
+        "left_out": [file for source in sources for file in source.left_out],
+        "notes": notes,
+        **_holdings(path, model),
+    }
+
+
+def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
+    """One model of what several have learnt, as if it had seen it all."""
+    if len(paths) < 2:
+        raise DataError(f"expected at least two models to merge, got {len(paths)}")
+    with changing(out, tell):
+        if out.exists():
+            raise FileAccessError(f"{out} exists already: choose another name, or remove it")
+        whole = _known(paths[0])
+        for path in paths[1:]:
+            try:
+                whole.merge(_known(path))
+            except SettingsError as error:
+                raise SettingsError(f"{paths[0]} and {path}: {error}") from error
+        whole.save(out)
+    return {"merged": [str(path) for path in paths], "notes": [], **_holdings(out, whole)}
+
+
+def _existing(path: Path, device: str) -> ReduNetClassifier | None:
+    return _known(path, device) if path.exists() else None
+
+
+def _known(path: Path, device: str = "auto") -> ReduNetClassifier:
+    model = ReduNetClassifier.load(path)
+    model.device = device
+    return model
+
+
+def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
+    if y is None:
+        raise DataError("expected labels, got none: name them with --label")
+    return y
+
+
+def _features(
+    plan: Plan, sources: Sequence[Source], device: str, progress: Progress
+) -> FeatureMap | None:
+    """The feature map of a new model, made for and from its first data."""
+    first = next(batch.X for _, batch in read(sources, "opening", silent))
+    shape = first.shape[1:]
+    if len(shape) == 1 and plan.features == "pixels" and shape[0] > MOST_FEATURES:
+        raise DataError(_too_many(shape[0]))
+    samples = first
+    if plan.features != "pixels" and plan.statistics_from != "nowhere":
+        samples = _spread(sources, max(1, _SAMPLE_BYTES // (8 * math.prod(shape))), progress)
+    features = plan.features_for(samples, resolve_device(device))
+    if features is not None and features.n_features > MOST_FEATURES:
+        raise DataError(_too_many(features.n_features))
+    return features
+
+
+def _spread(sources: Sequence[Source], most: int, progress: Progress) -> NDArray[Any]:
+    """At most so many samples, spread evenly over all of them."""
+    kept: list[NDArray[Any]] = []
+    every, seen = 1, 0
+    for _, batch in read(sources, "looking at", progress):
+        for sample in batch.X:
+            if seen % every == 0:
+                kept.append(np.array(sample))
+                if len(kept) > most:
+                    kept, every = kept[::2], 2 * every
+            seen += 1
+    try:
+        return np.stack(kept)
+    except ValueError:
+        raise DataError("expected samples of one shape throughout: pass data of one kind") from None
+
+
+def _too_many(n_features: int) -> str:
+    return (
+        f"expected at most {MOST_FEATURES:,} features, got {n_features:,}: "
+        f"make the images smaller, or learn the output of an encoder"
+    )
+
+
+def _counted(counts: Mapping[Any, int]) -> list[Found]:
+    return [{"class": label, "samples": count} for label, count in counts.items()]
+
+
+def _holdings(path: Path, model: ReduNetClassifier) -> Found:
+    """What a model file holds."""
+    moments = model.moments_
+    return {
+        "model": str(path),
+        "classes": _counted(dict(zip(moments, moments.counts, strict=True))),
+        "samples": sum(moments.counts),
+        "features": moments.n_features,
+        "bytes": path.stat().st_size,
+    }

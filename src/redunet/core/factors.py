@@ -1,0 +1,83 @@
+"""Factors of positive semi-definite matrices: of low rank, of inverses, and what they span."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from redunet.core.eigenvectors import top_eigenvectors
+from redunet.core.linalg import cholesky
+
+
+def low_rank_factor(A: Tensor, most: int) -> Tensor | None:
+    """F with F Fᵀ = A up to rounding, by Cholesky's method with pivots.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d), float64
+        Symmetric positive semi-definite.
+    most : int
+        The largest rank of interest, below d.
+
+    Returns
+    -------
+    Tensor of shape (d, r), or None where the rank is above ``most``
+    """
+    if not most:
+        return None
+    left = A.diagonal().clone()
+    tolerance = 32 * torch.finfo(A.dtype).eps * float(left.max())
+    # A block of A that is regular and larger than ``most`` settles it without pivots.
+    block = left.topk(most + 1).indices
+    factor, info = torch.linalg.cholesky_ex(A[block][:, block])
+    if not bool(info) and float(factor.diagonal().min()) ** 2 > tolerance:
+        return None
+    columns = A.new_empty(most, len(A))
+    for rank in range(most):
+        pivot = int(left.argmax())
+        if float(left[pivot]) <= tolerance:
+            return columns[:rank].mT.contiguous()
+        column = torch.sub(A[pivot], columns[:rank, pivot] @ columns[:rank], out=columns[rank])
+        column /= left[pivot].sqrt()
+        left = (left - column.square()).clamp_(min=0)
+        left[pivot] = 0
+    return columns.mT.contiguous() if float(left.max()) <= tolerance else None
+
+
+def gram_eigenvectors(B: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """What `top_eigenvectors` gives of Bᵀ B, at most as many as B has rows.
+
+    Parameters
+    ----------
+    B : Tensor of shape (r, d)
+    n : int
+
+    Returns
+    -------
+    values : Tensor of shape (min(n, r),), float64
+    vectors : Tensor of shape (d, min(n, r)), float64
+        A value of zero, or below by rounding, has a vector without meaning.
+    """
+    B = B.to(torch.float64)
+    values, vectors = top_eigenvectors(B @ B.mT, n)
+    return values, (B.mT @ vectors) / values.clamp(min=torch.finfo(B.dtype).tiny).sqrt()
+
+
+def inverse_root(A: Tensor, remedy: str) -> Tensor:
+    """A matrix R with RᵀR = A⁻¹, lower triangular: the inverse of the Cholesky factor.
+
+    Parameters
+    ----------
+    A : Tensor of shape (d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    remedy : str
+        What to do where A is not, for the error.
+
+    Returns
+    -------
+    Tensor of shape (d, d)
+    """
+    factor = cholesky(A, remedy)
+    identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
+    root: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return root

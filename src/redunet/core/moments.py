@@ -1,0 +1,334 @@
+"""What is remembered: count, sum and second moment of each class, as integers.
+
+A feature vector is put on the grid of step 2⁻²⁰, x̃ = round(2²⁰ x), and what is
+summed are integers. Integer sums do not depend on their order, so learning,
+withdrawing, merging and reordering are exact to the last bit, and two tables
+can be compared with ``==``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from redunet.core.accumulator import Accumulator, Space, rows_at_once, rows_to_wait_for, some_rows
+from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.moment import Moment
+from redunet.errors import DataError
+
+Label: TypeAlias = int | str
+
+
+class ClassMoments:
+    """The moments of each class: a value, never changed in place.
+
+    Parameters
+    ----------
+    n_features : int
+        d, the length of a feature vector.
+    table : mapping from label to Moment, default=()
+        Labels are all int or all str.
+
+    Examples
+    --------
+    >>> import torch
+    >>> first = ClassMoments(2).update(torch.tensor([[3.0, 4.0]]), [0])
+    >>> both = first.update(torch.tensor([[0.0, 2.0], [1.0, 0.0]]), [1, 0])
+    >>> both.labels, both.counts
+    ((0, 1), (2, 1))
+    >>> both - both.select([1]) == both.drop([1])
+    True
+    """
+
+    def __init__(self, n_features: int, table: Mapping[Label, Moment] | None = None) -> None:
+        self.n_features = n_features
+        table = table or {}
+        _check_labels(table)
+        self._table = {label: table[label] for label in sorted(table)}
+        for moment in self._table.values():
+            if moment.sum.shape != (n_features,):
+                raise DataError(
+                    f"expected moments of {n_features} features, got {len(moment.sum)}: "
+                    f"use the same features throughout"
+                )
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The classes, sorted."""
+        return tuple(self._table)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Samples of each class, in the order of the labels."""
+        return tuple(moment.count for moment in self._table.values())
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self._table)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._table
+
+    def __getitem__(self, label: Label) -> Moment:
+        return self._table[self._known([label])[0]]
+
+    def __repr__(self) -> str:
+        return (
+            f"ClassMoments({len(self)} classes, {sum(self.counts):,} samples, "
+            f"{self.n_features} features)"
+        )
+
+    def update(
+        self,
+        X: Any,
+        y: Any,
+        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+        device: str = "cpu",
+    ) -> ClassMoments:
+        """The table after learning samples, of new classes or of old ones.
+
+        Beyond the input and the result, some rows and one d × d product are held.
+
+        Parameters
+        ----------
+        X : array or Tensor with n rows
+            Indexed by lists of row numbers, so a memory-mapped file will do.
+        y : sequence of n labels, int or str
+        embed : callable, default=unit_grid
+            From a chunk of X to feature vectors of shape (rows, d) with values
+            in [-1, 1], or to such on the grid, which must not depend on how the
+            rows are chunked.
+        device : str, default="cpu"
+            Where products are computed; the result is the same to the last bit
+            on every device, and is kept on the CPU.
+
+        Returns
+        -------
+        ClassMoments
+        """
+        table = dict(self._table)
+        d, step = self.n_features, rows_at_once(self.n_features, device)
+        space = Space.of(d, device)
+        for label, rows in self._rows_of(X, y).items():
+            learning = self._accumulator(label, space)
+            for start in range(0, len(rows), step):
+                chunk = rows[start : start + step]
+                learning.add(embed(some_rows(X, chunk)))
+            table[label] = Moment(*learning.finish())
+        return ClassMoments(self.n_features, table)
+
+    def update_from(
+        self,
+        batches: Iterable[tuple[Any, Any]],
+        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+        device: str = "cpu",
+    ) -> ClassMoments:
+        """The table after learning batches that come one after another.
+
+        The same, to the last bit, as `update` with one batch after the other,
+        but nothing is copied in between: beyond the table and one batch, some
+        samples of each class are held, no more than its second moment takes.
+
+        Parameters
+        ----------
+        batches : iterable of pairs
+            X and y as for `update`, with classes mixed in any way.
+        embed, device
+            As for `update`.
+
+        Returns
+        -------
+        ClassMoments
+        """
+        d, step = self.n_features, rows_at_once(self.n_features, device)
+        space = Space.of(d, device)
+        learning: dict[Label, Accumulator] = {}
+        waiting: dict[Label, list[Any]] = defaultdict(list)
+        held: Counter[Label] = Counter()  # rows that wait
+
+        def learn(label: Label) -> None:
+            for samples in waiting.pop(label):
+                for start in range(0, len(samples), step):
+                    learning[label].add(embed(samples[start : start + step]))
+            learning[label].flush()
+            held[label] = 0
+
+        for X, y in batches:
+            rows_of = self._rows_of(X, y)
+            _check_labels((*self._table, *learning, *rows_of))
+            for label, rows in rows_of.items():
+                if label not in learning:
+                    learning[label] = self._accumulator(label, space)
+                samples = some_rows(X, rows)
+                enough = rows_to_wait_for(d, samples[0].nbytes)
+                if held[label] and held[label] + len(rows) > enough:
+                    learn(label)  # a few rows more would take a product of their own
+                waiting[label].append(samples)
+                held[label] += len(rows)
+                if held[label] >= enough:
+                    learn(label)
+        for label in [*waiting]:
+            learn(label)
+        table = {label: Moment(*learning.pop(label).finish()) for label in [*learning]}
+        return ClassMoments(self.n_features, self._table | table)
+
+    def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
+        """The rows of each label, in the order in which labels first come."""
+        rows_of: dict[Label, list[int]] = defaultdict(list)
+        for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
+            rows_of[label].append(row)
+        if len(X) != sum(map(len, rows_of.values())):
+            raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
+        _check_labels((*self._table, *rows_of))
+        return rows_of
+
+    def _accumulator(self, label: Label, space: Space) -> Accumulator:
+        """What goes on from the moment of one class, or from nothing."""
+        old = self._table.get(label)
+        start = (old.count, old.sum, old.second_moment) if old else None
+        return Accumulator(space, start)
+
+    def __add__(self, other: ClassMoments) -> ClassMoments:
+        self._check_same_features(other)
+        _check_labels((*self._table, *other._table))
+        table = dict(self._table)
+        for label, moment in other._table.items():
+            table[label] = table[label] + moment if label in table else moment
+        return ClassMoments(self.n_features, table)
+
+    def __sub__(self, other: ClassMoments) -> ClassMoments:
+        self._check_same_features(other)
+        table = dict(self._table)
+        for label in self._known(other.labels):
+            left = table.pop(label).without(other[label])
+            if left is not None:
+                table[label] = left
+        return ClassMoments(self.n_features, table)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClassMoments):
+            return NotImplemented
+        return self.n_features == other.n_features and self._table == other._table
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def drop(self, labels: Iterable[Label]) -> ClassMoments:
+        """The table without some classes, as if they had never been seen."""
+        gone = set(self._known(labels))
+        return self.select(label for label in self._table if label not in gone)
+
+    def select(self, labels: Iterable[Label]) -> ClassMoments:
+        """The table of some classes only."""
+        return ClassMoments(
+            self.n_features, {label: self._table[label] for label in self._known(labels)}
+        )
+
+    def to(self, device: str) -> ClassMoments:
+        """The same integers on a device, for who needs them there several times."""
+        table = {label: moment.to(device) for label, moment in self._table.items()}
+        return ClassMoments(self.n_features, table)
+
+    def Sigma(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
+        """Second moments of all classes, each scaled to trace n_j.
+
+        Returns
+        -------
+        Tensor of shape (k, d, d)
+        """
+        d = self.n_features
+        out = torch.empty(len(self), d, d, dtype=dtype, device=device)
+        for out_j, Sigma_j in zip(out, self.each_Sigma(device), strict=True):
+            out_j.copy_(Sigma_j)
+        return out
+
+    def each_Sigma(self, device: str = "cpu") -> Iterator[Tensor]:
+        """The same one class at a time: Tensors of shape (d, d), float64."""
+        for label, moment in self._table.items():
+            try:
+                yield moment.to(device).Sigma()
+            except DataError as error:
+                raise DataError(f"class {label!r}: {error}") from None
+
+    def means(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
+        """Means of all classes, in the scale of `Sigma`: Tensor of shape (k, d)."""
+        return torch.stack([moment.mean() for moment in self._table.values()]).to(device, dtype)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Everything but the labels, with second moments as packed lower triangles.
+
+        Returns
+        -------
+        dict with int64 tensors
+            ``counts`` (k,), ``sums`` (k, d), ``second_moments`` (k, d(d+1)/2).
+        """
+        k, d = len(self), self.n_features
+        lower = torch.ones(d, d, dtype=torch.bool).tril_()
+        packed = torch.empty(k, d * (d + 1) // 2, dtype=torch.int64)
+        for index, moment in enumerate(self._table.values()):
+            packed[index] = moment.second_moment[lower]
+        return {
+            "counts": torch.tensor(self.counts, dtype=torch.int64),
+            "sums": torch.stack([moment.sum for moment in self._table.values()]),
+            "second_moments": packed,
+        }
+
+    @classmethod
+    def from_tensors(cls, labels: Sequence[Label], tensors: Mapping[str, Tensor]) -> ClassMoments:
+        """The table that `to_tensors` took apart."""
+        counts, sums, packed = (tensors[key] for key in ("counts", "sums", "second_moments"))
+        k, d = sums.shape
+        if any(tensor.dtype != torch.int64 for tensor in (counts, sums, packed)) or not d:
+            raise DataError("expected counts, sums and second moments in int64")
+        if list(labels) != sorted(set(labels)):
+            raise DataError("expected labels in order, each once")
+        if counts.shape != (k,) or packed.shape != (k, d * (d + 1) // 2) or len(labels) != k:
+            raise DataError("expected counts, sums and second moments of the same classes")
+        lower = torch.ones(d, d, dtype=torch.bool).tril_()
+        table = {}
+        for label, count, total, triangle in zip(
+            labels, counts.tolist(), sums, packed, strict=True
+        ):
+            second_moment = torch.zeros(d, d, dtype=torch.int64)
+            second_moment[lower] = triangle
+            second_moment += second_moment.tril(-1).mT
+            table[label] = Moment(count, total.clone(), second_moment)
+        return cls(d, table)
+
+    def _known(self, labels: Iterable[Label]) -> list[Label]:
+        labels = list(labels)
+        for label in labels:
+            try:
+                known = not isinstance(label, bool) and label in self._table
+            except TypeError:  # not hashable
+                known = False
+            if not known:
+                names = ", ".join(map(repr, list(self._table)[:10])) or "none"
+                raise DataError(
+                    f"expected a class that was learnt ({names}{', …' * (len(self) > 10)}), "
+                    f"got {label!r}"
+                )
+        return labels
+
+    def _check_same_features(self, other: ClassMoments) -> None:
+        if self.n_features != other.n_features:
+            raise DataError(
+                f"expected moments of {self.n_features} features, got {other.n_features}: "
+                f"use the same features throughout"
+            )
+
+
+def _check_labels(labels: Iterable[object]) -> None:
+    """All labels are whole numbers, or all are strings."""
+    kinds = {type(label) for label in labels}
+    if not (kinds <= {int} or kinds <= {str}):
+        raise DataError(
+            f"expected labels that are all int or all str, got "
+            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}: "
+            f"use one type of label throughout"
+        )

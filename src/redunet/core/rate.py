@@ -1,0 +1,216 @@
+"""The objective, rate reduction, and its two operators, as functions of moments.
+
+===========  ============  ==========  =====================================================
+symbol       code          shape       meaning
+===========  ============  ==========  =====================================================
+d, k         ``d, k``                  features, classes
+n_j, m       ``counts``    (k,)        samples of class j; samples in all, m = Σ n_j
+Σ_j          ``Sigma``     (k, d, d)   second moment of class j's features, tr Σ_j = n_j
+ε            ``eps``                   precision of the coding
+α, α_j       ``alpha``                 d / (m ε²); d / (n_j ε²)
+γ_j          ``gamma``     (k,)        n_j / m
+R            ``R``                     ½ log det(I + α Σ), with Σ the sum of all Σ_j
+R_c          ``R_c``                   Σ_j γ_j/2 log det(I + α_j Σ_j)
+ΔR           ``delta_R``               R − R_c, what each layer raises
+E            ``E``         (d, d)      expansion: α (I + α Σ)⁻¹, so that ∂R/∂Z = E Z
+C_j          ``C``         (k, d, d)   compression: α_j (I + α_j Σ_j)⁻¹, ∂R_c/∂Z_j = γ_j C_j Z_j
+===========  ============  ==========  =====================================================
+
+Here Z holds samples as columns, Z_j those of class j, and Σ_j = Z_j Z_jᵀ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from redunet.core.linalg import (
+    add_identity,
+    at_once,
+    lower_product_,
+    spd_inverse,
+    spd_inverse_,
+    stacks,
+)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """The scalars of the objective, from counts, dimension and precision.
+
+    Parameters
+    ----------
+    counts : tuple of k int
+        n_j, the samples of each class.
+    d : int
+    eps : float
+        ε, the precision of the coding.
+    """
+
+    counts: tuple[int, ...]
+    d: int
+    eps: float
+
+    @cached_property
+    def alpha(self) -> float:
+        """α = d / (m ε²)."""
+        return self.d / (sum(self.counts) * self.eps**2)
+
+    @cached_property
+    def alphas(self) -> tuple[float, ...]:
+        """α_j = d / (n_j ε²)."""
+        return tuple(self.d / (n * self.eps**2) for n in self.counts)
+
+    @cached_property
+    def gamma(self) -> tuple[float, ...]:
+        """γ_j = n_j / m."""
+        m = sum(self.counts)
+        return tuple(n / m for n in self.counts)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The value of the objective.
+
+    Parameters
+    ----------
+    R : float
+        Rate of all features together.
+    R_c : float
+        Rate of the features class by class.
+    """
+
+    R: float
+    R_c: float
+
+    @property
+    def delta_R(self) -> float:
+        """ΔR = R − R_c."""
+        return self.R - self.R_c
+
+
+def operators(
+    Sigma: Tensor, coding: Coding, out: Tensor | None = None, scratch: Tensor | None = None
+) -> tuple[Tensor, Tensor, Rate]:
+    """The gradient operators of the objective, and its value.
+
+    With C_j = (Σ_j + I/α_j)⁻¹ there is nothing to scale, before or after.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (k, d, d)
+    coding : Coding
+    out : Tensor of shape (k + 1, d, d), default=None
+        Memory for the operators; None takes new memory.
+    scratch : Tensor of shape (n, d, d), default=None
+        Memory to work in, for the n matrices that `linalg.at_once` allows.
+
+    Returns
+    -------
+    E : Tensor of shape (d, d)
+    C : Tensor of shape (k, d, d)
+    rate : Rate
+    """
+    k, d, _ = Sigma.shape
+    out = Sigma.new_empty(k + 1, d, d) if out is None else out
+    scratch = Sigma.new_empty(at_once(out), d, d) if scratch is None else scratch
+    R, *rates = operators_(Sigma, (), (coding.alpha, *coding.alphas), out, scratch)
+    R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
+    return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
+
+
+def operators_(
+    Sigma: Tensor, rows: Sequence[Tensor], alphas: Sequence[float], out: Tensor, scratch: Tensor
+) -> list[float]:
+    """E and some C_j into ``out``.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (g, d, d)
+        Second moments of some classes.
+    rows : sequence of Tensors of shape (r, d)
+        Those of all other classes, summed, are the sum over these of rowsᵀ rows.
+    alphas : sequence of 1 + g float
+        α, then α_j of the classes in Sigma.
+    out, scratch
+        As for `operators`.
+
+    Returns
+    -------
+    list of 1 + g float
+        log det(I + αΣ), then log det(I + α_j Σ_j).
+    """
+    log_dets: list[float] = []
+    for part in stacks(out):
+        A = scratch[: part.stop - part.start]
+        for A_j, j in zip(A, range(part.start, part.stop), strict=True):
+            if j:
+                A_j.copy_(Sigma[j - 1])
+            else:
+                sum_over_classes(Sigma, A_j)
+                for B in rows:
+                    lower_product_(A_j, B.mT, B.mT, beta=1.0)
+            add_identity(A_j, 1 / alphas[j])
+        log_dets += spd_inverse_(A, out[part]).tolist()
+    d = Sigma.shape[-1]
+    return [x + d * math.log(alpha) for x, alpha in zip(log_dets, alphas, strict=True)]
+
+
+def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
+    """R, R_c and ΔR of given second moments.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (k, d, d)
+        Second moment of each class, of trace n_j.
+    counts : sequence of k int
+    eps : float
+
+    Returns
+    -------
+    Rate
+
+    Examples
+    --------
+    Two classes on orthogonal lines are worth coding apart:
+
+    >>> import torch
+    >>> Sigma = torch.diag_embed(torch.tensor([[8.0, 0.0], [0.0, 8.0]]))
+    >>> rate = rate_reduction(Sigma, [8, 8], eps=0.5)
+    >>> round(rate.R, 4), round(rate.R_c, 4), round(rate.delta_R, 4)
+    (1.6094, 1.0986, 0.5108)
+    """
+    return operators(Sigma, Coding(tuple(counts), Sigma.shape[-1], eps))[2]
+
+
+def sum_over_classes(Sigma: Tensor, out: Tensor) -> Tensor:
+    """Σ = Σ_1 + … + Σ_k, added in the order of the classes, into ``out``, (d, d)."""
+    if not len(Sigma):
+        return out.zero_()
+    out.copy_(Sigma[0])
+    for Sigma_j in Sigma[1:]:
+        out += Sigma_j
+    return out
+
+
+def Sigma_of(C: Tensor, coding: Coding) -> Tensor:
+    """Second moments read back from compression operators: Σ_j = C_j⁻¹ − I/α_j.
+
+    Parameters
+    ----------
+    C : Tensor of shape (k, d, d)
+    coding : Coding
+
+    Returns
+    -------
+    Tensor of shape (k, d, d)
+    """
+    Sigma, _ = spd_inverse(C)
+    inverse_alphas = torch.tensor(coding.alphas, dtype=C.dtype, device=C.device).reciprocal()
+    Sigma.diagonal(dim1=-2, dim2=-1).sub_(inverse_alphas[:, None])
+    return Sigma

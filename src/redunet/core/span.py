@@ -1,0 +1,126 @@
+"""The directions that some sample has, and the one that stands for all others.
+
+Where no sample has a part, every Σ_j vanishes, so there E is α and C_j is α_j
+times the identity. With γ_j α_j = α a new sample's part in these directions is
+not moved at all, apart from the return to the unit sphere. So one coordinate,
+the length of that part, stands for all of them, exactly: the network is built
+in s + 1 dimensions rather than d, and its features are put back into d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redunet.core.factors import low_rank_factor
+from redunet.core.linalg import mirror_
+from redunet.core.moments import ClassMoments
+
+WORTHWHILE = 0.95
+"""Directions are left out where so large a share of them remains, or less."""
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """An orthonormal basis of the directions that some sample has.
+
+    Parameters
+    ----------
+    d : int
+    features : Tensor of shape (f,), int64
+        The features that are not zero in every sample.
+    basis : Tensor of shape (f, s), or None
+        Orthonormal columns over those features; None takes each for itself.
+    """
+
+    d: int
+    features: Tensor
+    basis: Tensor | None
+
+    @classmethod
+    def of(cls, moments: ClassMoments, device: str = "cpu") -> Span | None:
+        """The span of the samples of all classes; None where it leaves out too few directions."""
+        d = moments.n_features
+        tables = [moments[label].second_moment for label in moments]
+        has = torch.zeros(d, dtype=torch.bool, device=device)
+        for second_moment in tables:
+            has |= second_moment.diagonal().to(device) != 0
+        features = has.nonzero()[:, 0]
+        basis = None
+        if sum(moments.counts) < WORTHWHILE * len(features):
+            total = has.new_zeros(len(features), len(features), dtype=torch.float64)
+            for second_moment in tables:
+                total += second_moment.to(device)[features][:, features]
+            factor = low_rank_factor(total, int(WORTHWHILE * len(features)))
+            basis = None if factor is None else torch.linalg.qr(factor)[0]
+        size = len(features) if basis is None else basis.shape[1]
+        return cls(d, features, basis) if size + 1 <= WORTHWHILE * d else None
+
+    def to(self, dtype: torch.dtype, device: str) -> Span:
+        """The same span with its tensors elsewhere."""
+        basis = None if self.basis is None else self.basis.to(device, dtype)
+        return Span(self.d, self.features.to(device), basis)
+
+    @property
+    def size(self) -> int:
+        """The dimensions, s + 1, in which the network is built."""
+        return 1 + (len(self.features) if self.basis is None else self.basis.shape[1])
+
+    def second_moment(self, Sigma: Tensor) -> Tensor:
+        """Σ_j, (d, d), within the span: Tensor of shape (s + 1, s + 1)."""
+        inside = Sigma[self.features][:, self.features]
+        if self.basis is not None:
+            inside = self.basis.mT @ inside @ self.basis
+            inside = (inside + inside.mT) / 2
+        return torch.nn.functional.pad(inside, (0, 1, 0, 1))
+
+    def rows(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Samples within the span, and the parts of them outside.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d)
+
+        Returns
+        -------
+        inside : Tensor of shape (n, s + 1)
+        outside : Tensor of shape (n, d)
+        """
+        inside, outside = Z[:, self.features], Z.clone()
+        if self.basis is None:
+            outside[:, self.features] = 0
+        else:
+            inside = inside @ self.basis
+            outside[:, self.features] -= inside @ self.basis.mT
+        lengths = torch.linalg.vector_norm(outside, dim=1, keepdim=True)
+        return torch.cat([inside, lengths], dim=1), outside
+
+    def put_back(self, inside: Tensor, outside: Tensor) -> Tensor:
+        """Features, (n, d), from moved samples within the span and their parts outside."""
+        lengths = torch.linalg.vector_norm(outside, dim=1, keepdim=True)
+        Z: Tensor = outside * (inside[:, -1:] / lengths.where(lengths > 0, 1))
+        within = inside[:, :-1]
+        Z[:, self.features] += within if self.basis is None else within @ self.basis.mT
+        return Z
+
+    def directions(self, vectors: Tensor) -> Tensor:
+        """Vectors within the span, (s + 1, n) with nothing in the last row, in all d: (d, n)."""
+        within = vectors[:-1]
+        out = vectors.new_zeros(self.d, vectors.shape[1])
+        out[self.features] = within if self.basis is None else self.basis.to(within) @ within
+        return out
+
+    def lift(self, A: Tensor) -> Tensor:
+        """Operators or moments, (n, s + 1, s + 1), as they act in all d directions: (n, d, d)."""
+        rest = A[:, -1, -1, None, None]
+        within = A[:, :-1, :-1]
+        if self.basis is not None:
+            eye = torch.eye(len(self.features), dtype=A.dtype, device=A.device)
+            outside = eye - self.basis @ self.basis.mT
+            within = mirror_(self.basis @ within @ self.basis.mT + rest * outside)
+        full = rest * torch.eye(self.d, dtype=A.dtype, device=A.device)
+        places = self.features
+        full[:, places[:, None], places] = within
+        return full

@@ -1,0 +1,218 @@
+"""What happens to samples and labels before they are learnt, and the checks they pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
+from torch import Tensor
+
+from redunet.core.grid import OnGrid, unit_grid, unit_rows, within_range
+from redunet.errors import DataError, DataTypeError, SettingsError
+from redunet.estimators.settings import one_of
+from redunet.features import FeatureMap, restore
+
+_CHUNK_ROWS = 512
+"""Rows put on the sphere at a time, few enough to stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """From raw samples to feature vectors; moments of two embeddings cannot be mixed.
+
+    The parameters are those of `ReduNetClassifier`.
+    """
+
+    features: FeatureMap | None
+    normalize: Literal["sample", "class"]
+    input_range: tuple[float, float] | None
+
+    @classmethod
+    def checked(cls, features: Any, normalize: Any, input_range: Any) -> Embedding:
+        """An embedding from what a user gave; a SettingsError says what is wrong with it."""
+        if features is not None and (
+            isinstance(features, type) or not isinstance(features, FeatureMap)
+        ):
+            raise SettingsError(
+                f"expected features to be None or a feature map such as Standardize.learn(images), "
+                f"got {features!r}"
+            )
+        one_of("normalize", normalize, ("sample", "class"))
+        if (normalize == "class") != (input_range is not None):
+            raise SettingsError(
+                f"expected input_range=(low, high) with normalize='class' and only then, got "
+                f"normalize={normalize!r} and input_range={input_range!r}"
+            )
+        return cls(features, normalize, _checked_range(input_range))
+
+    def n_features(self, n_columns: int) -> int:
+        """d, the length of the feature vectors of samples with so many values."""
+        return n_columns if self.features is None else self.features.n_features
+
+    def learn(self, rows: NDArray[Any], device: str) -> Tensor | OnGrid:
+        """Feature vectors to learn: `vectors`, or such on the grid where that is faster."""
+        if self.input_range is None:
+            return unit_grid(self._vectors(rows, device))
+        return self.vectors(rows, device)
+
+    def vectors(self, rows: NDArray[Any], device: str) -> Tensor:
+        """Feature vectors within [-1, 1], (n, d): on the sphere, or scaled by a constant."""
+        vectors = self._vectors(rows, device)
+        if self.input_range is None:
+            return unit_rows(vectors)
+        return within_range(vectors, *self.input_range)
+
+    def new(
+        self, rows: NDArray[Any], dtype: torch.dtype, device: str, memory: int
+    ) -> Iterator[Tensor]:
+        """Feature vectors of new samples on the sphere, as many at a time as memory allows."""
+        d = self.n_features(rows.shape[1])
+        per_pass = max(_CHUNK_ROWS, memory // (4 * d * dtype.itemsize))
+        for start in range(0, len(rows), per_pass):
+            part = rows[start : start + per_pass]
+            Z = torch.empty(len(part), d, dtype=dtype, device=device)
+            for first in range(0, len(part), _CHUNK_ROWS):
+                chunk = slice(first, first + _CHUNK_ROWS)
+                Z[chunk] = unit_rows(self._vectors(part[chunk], device))
+            yield Z
+
+    def _vectors(self, rows: NDArray[Any], device: str) -> Tensor:
+        if self.features is None and rows.dtype == np.uint8:  # faster as they are
+            return torch.from_numpy(np.array(rows, order="C")).to(device)
+        tensor = torch.from_numpy(np.array(rows, dtype=np.float64, order="C")).to(device)
+        if self.features is None:
+            return tensor
+        return self.features(tensor.reshape(len(rows), *self.features.input_shape))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Embedding):
+            return NotImplemented
+        (mine, my_tensors), (theirs, their_tensors) = self.to_state(), other.to_state()
+        return (
+            mine == theirs
+            and my_tensors.keys() == their_tensors.keys()
+            and all(torch.equal(tensor, their_tensors[name]) for name, tensor in my_tensors.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors, from which `from_state` makes the same embedding."""
+        state: dict[str, Any] = {
+            "normalize": self.normalize,
+            "input_range": None if self.input_range is None else list(self.input_range),
+            "features": None,
+        }
+        if self.features is None:
+            return state, {}
+        values, tensors = self.features.to_state()
+        state["features"] = {"kind": self.features.kind, "values": values}
+        return state, {f"features.{name}": tensor for name, tensor in tensors.items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], tensors: dict[str, Tensor]) -> Embedding:
+        """The embedding that `to_state` took apart."""
+        features = None
+        if state["features"] is not None:
+            own = {
+                name.removeprefix("features."): tensor
+                for name, tensor in tensors.items()
+                if name.startswith("features.")
+            }
+            features = restore(state["features"]["kind"], state["features"]["values"], own)
+        return cls.checked(features, state["normalize"], state["input_range"])
+
+
+def checked_samples(X: ArrayLike, features: FeatureMap | None, estimator: Any) -> NDArray[Any]:
+    """Samples as an array of shape (n, values), finite, of their own dtype, not copied."""
+    with one_line_errors():
+        rows: NDArray[Any] = check_array(
+            X, dtype="numeric", allow_nd=features is not None, estimator=estimator
+        )
+    if features is None:
+        return rows
+    shape = rows.shape[1:]
+    wanted = features.input_shape
+    if (
+        shape not in (wanted, (math.prod(wanted),)) and (*shape, 1) != wanted
+    ):  # grey without channel
+        raise DataError(
+            f"expected samples of shape {features.input_shape}, got {shape}: "
+            f"pass the images that the feature map was made for"
+        )
+    return rows.reshape(len(rows), -1)
+
+
+def checked_labels(y: ArrayLike, n_samples: int) -> NDArray[Any]:
+    """Labels as an array of shape (n,), of int or str."""
+    if y is None:
+        raise DataError(
+            "a classifier requires y to be passed, but the target y is None: pass labels"
+        )
+    if isinstance(y, list | tuple):  # NumPy would make one type of them
+        kinds = sorted({_kind(label) for label in y})
+        if len(kinds) > 1:
+            raise DataError(
+                f"expected labels that are all int or all str, got {' and '.join(kinds)}: "
+                f"use one type of label throughout"
+            )
+    with one_line_errors():
+        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+    if len(labels) != n_samples:
+        raise DataError(f"expected one label for each of {n_samples} samples, got {len(labels)}")
+    if labels.dtype.kind == "f":
+        labels = labels.astype(np.int64)  # whole numbers: others were refused above
+    if labels.dtype.kind not in "iuUOT":
+        raise DataTypeError(
+            f"expected labels of type int or str, got {labels.dtype}: convert them first"
+        )
+    return labels
+
+
+def _kind(label: Any) -> str:
+    for kind, name in ((str, "str"), ((bool, np.bool_), "bool"), (Real, "int")):
+        if isinstance(label, kind):
+            return name
+    return type(label).__name__
+
+
+_REMEDIES = {
+    "contains": "remove or impute these values first",
+    "expecting": "pass the same features, or fit anew",
+    "got 1D array": "Reshape your data, with X.reshape(1, -1) if it is one sample",
+    "got scalar array": "Reshape your data to (samples, features)",
+}
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn scikit-learn's complaints about data into this package's, in one line."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        first = str(error).strip().splitlines()[0].rstrip(".:")
+        remedy = next((text for words, text in _REMEDIES.items() if words in first), None)
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(f"{first}: {remedy}." if remedy else first) from error
+
+
+def _checked_range(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    try:
+        low, high = (float(bound) for bound in ([] if isinstance(value, str) else value))
+    except (TypeError, ValueError, OverflowError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise SettingsError(f"expected input_range=(low, high), two numbers, got {value!r}")
+    return low, high

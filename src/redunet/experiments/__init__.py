@@ -1,0 +1,1 @@
+"""Streams of tasks, learners run over them, and the records of what happened."""

@@ -1,0 +1,294 @@
+"""Recipes: settings under one name, chosen in advance and frozen.
+
+`redunet recipes` lists them. In Python, `redunet.from_recipe` makes a model of
+one; on the command line, ``--recipe NAME`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array
+
+from redunet.errors import SettingsError
+from redunet.estimators.checked_input import one_line_errors
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.settings import resolve_device
+from redunet.experiments.plan import STREAM, Plan
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of features and network, as a `Plan` has them.
+
+    Parameters
+    ----------
+    purpose : str
+        What it is for.
+    cost : str
+        What it takes.
+    reached : str
+        What it reached, and the record that says so.
+    settings : mapping from a parameter of `Plan` to its value
+        What is not as usual.
+    """
+
+    purpose: str
+    cost: str
+    reached: str
+    settings: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
+    def plan(self, data: str | None = None) -> Plan:
+        """The plan of that recipe, for a data set of `redunet.datasets` where one is named."""
+        return Plan().changed({**self.settings, **({} if data is None else {"data": data})})
+
+
+RECIPES: Mapping[str, Recipe] = MappingProxyType(
+    {
+        "paper-mnist": Recipe(
+            "The paper's network for MNIST: pixels, 200 layers, nearest subspace.",
+            "784 features; about 8 minutes for MNIST's five tasks on two cores.",
+            "MNIST 0.959 (results/mnist.json).",
+            {"features": "pixels", "n_layers": 200, "n_components": 28},
+        ),
+        "paper-cifar10": Recipe(
+            "The paper's network for CIFAR-10: five random kernels, 50 layers, nearest subspace.",
+            "5,120 features; 2 minutes for CIFAR-10's five tasks on a GPU.",
+            "CIFAR-10 0.551 (results/cifar10.json).",
+            {"features": "lift", "centred": True, "n_layers": 50, "n_components": 50},
+        ),
+        "images-fast": Recipe(
+            "Small images on a processor, in minutes.",
+            "3,600 features, a file of 0.5 GB for ten classes; three minutes and 7 GB of memory "
+            "for MNIST's five tasks on two cores.",
+            "MNIST 0.9888 ± 0.0004 (results/images-fast-mnist.json).",
+            {
+                "features": "patches",
+                "n_filters": 200,
+                "cells": 3,
+                "root": True,
+                "standardized": False,
+                "n_layers": 1,
+                "eps": 0.25,
+                "step": 0.5,
+                "step_kind": "relative",
+                "sharpness": 3.0,
+                "readout": "discriminant",
+                "ridge": 0.00001,
+                "n_components": 160,
+            },
+        ),
+        "images-best": Recipe(
+            "Photographs, and whatever else looks as natural in a mirror.",
+            "10,604 features of colour images of 32 x 32 pixels, a file of 4.5 GB for ten classes; "
+            "wants a GPU with 60 GB.",
+            "CIFAR-10 0.8153 ± 0.0017 (results/images-best-cifar10.json).",
+            {
+                "features": "patches+scattering",
+                "n_filters": 1000,
+                "n_scales": 3,
+                "pool": 2,
+                "mirrored": True,
+                "root": True,
+                "standardized": False,
+                "n_layers": 1,
+                "eps": 0.25,
+                "step": 0.2,
+                "step_kind": "relative",
+                "sharpness": 10.0,
+                "readout": "regression",
+                "ridge": 0.003,
+                "n_components": 320,
+            },
+        ),
+        "images-plain": Recipe(
+            "Things on a plain ground, such as goods in a catalogue.",
+            "11,472 features of grey images of 28 x 28 pixels, a file of 5.3 GB for ten classes; "
+            "wants a GPU with 60 GB.",
+            "Fashion-MNIST 0.9315 ± 0.0015 (results/images-plain-fashion_mnist.json).",
+            {
+                "features": "patches+scattering",
+                "n_filters": 250,
+                "cells": 4,
+                "n_scales": 3,
+                "mirrored": True,
+                "root": True,
+                "standardized": False,
+                "n_layers": 1,
+                "eps": 0.25,
+                "step": 0.1,
+                "step_kind": "relative",
+                "sharpness": 3.0,
+                "readout": "regression",
+                "ridge": 0.001,
+                "n_components": 240,
+            },
+        ),
+        "images-fixed": Recipe(
+            "Written signs and the like: features fixed in advance, which hold nobody's images.",
+            "7,441 features of grey images of 28 x 28 pixels, a file of 2.2 GB for ten classes; "
+            "wants a GPU with 30 GB.",
+            "MNIST 0.9937 (results/images-fixed-mnist.json).",
+            {
+                "features": "scattering+finer-scattering",
+                "n_scales": 3,
+                "root": True,
+                "standardized": False,
+                "statistics_from": "nowhere",
+                "n_layers": 1,
+                "eps": 0.25,
+                "step": 0.5,
+                "step_kind": "relative",
+                "sharpness": 3.0,
+                "readout": "discriminant",
+                "ridge": 0.0001,
+                "n_components": 160,
+            },
+        ),
+        "images-small": Recipe(
+            "Small models of images that look as natural in a mirror: few features, more layers.",
+            "868 features of grey images of 28 x 28 pixels, 2,604 of colour images of 32 x 32; "
+            "files of 30 MB and 0.3 GB for ten classes; three minutes for Fashion-MNIST's five "
+            "tasks on two cores.",
+            "CIFAR-10 0.6827 (results/images-small-cifar10.json), Fashion-MNIST 0.8839 "
+            "(results/images-small-fashion_mnist.json).",
+            {
+                "features": "scattering",
+                "n_scales": 3,
+                "pool": 2,
+                "mirrored": True,
+                "root": True,
+                "standardized": False,
+                "statistics_from": "nowhere",
+                "n_layers": 3,
+                "eps": 0.25,
+                "step": 0.5,
+                "step_kind": "relative",
+                "sharpness": 10.0,
+                "readout": "regression",
+                "ridge": 0.01,
+                "n_components": 50,
+            },
+        ),
+        "features": Recipe(
+            "Vectors from any encoder, as they are.",
+            "As many features as the encoder gives; with 768, a file of 25 MB for ten classes.",
+            "Pixels of digits, taken as vectors: 0.983 (results/features-digits.json).",
+            {
+                "features": "pixels",
+                "n_layers": 5,
+                "eps": 0.5,
+                "step": 0.5,
+                "step_kind": "relative",
+                "sharpness": 10.0,
+                "readout": "discriminant",
+                "ridge": 0.0001,
+            },
+        ),
+    }
+)
+"""All recipes, by name."""
+
+
+OF_INPUT = ("normalize", "input_range")
+"""Settings of a model that no plan has: an experiment always takes the usual ones."""
+
+
+def find(name: str) -> Recipe:
+    """The recipe of that name."""
+    if not isinstance(name, str) or name not in RECIPES:
+        raise SettingsError(f"expected a recipe among {', '.join(RECIPES)}, got {name!r}")
+    return RECIPES[name]
+
+
+def planned(name: str | None) -> Plan:
+    """The plan of the recipe of that name; the usual one where none is named."""
+    return Plan() if name is None else find(name).plan()
+
+
+def from_recipe(
+    name: str,
+    images: ArrayLike | None = None,
+    *,
+    device: str = "auto",
+    memory: str = "2GB",
+    **changes: Any,
+) -> ReduNetClassifier:
+    """A classifier with the settings of a recipe, that has learnt nothing yet.
+
+    Parameters
+    ----------
+    name : str
+        "paper-mnist", "paper-cifar10", "images-fast", "images-best",
+        "images-plain", "images-fixed", "images-small" or "features"; `redunet
+        recipes` says what each is for, takes and reached.
+    images : array-like of shape (n, height, width[, channels]), default=None
+        What filters and statistics are learnt from, and what later samples look
+        like: those of the first task, so that nothing leaks from later ones.
+        They are not learnt yet. Recipes for vectors need none.
+    device, memory
+        As for `ReduNetClassifier`.
+    **changes
+        Single settings in place of the recipe's: parameters of
+        `redunet.experiments.plan.Plan` but those of streams, ``normalize``, ``input_range``.
+
+    Returns
+    -------
+    ReduNetClassifier
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> digits = load_digits()
+    >>> images, y = digits.images.astype("uint8"), digits.target
+    >>> first = y < 5
+    >>> model = from_recipe("images-fast", images[first], n_filters=20, patch_size=3)
+    >>> model = model.partial_fit(images[first], y[first]).partial_fit(images[~first], y[~first])
+    >>> model.n_features_in_, model.moments_.n_features  # 2 signs · 20 filters · 3 · 3 cells
+    (64, 360)
+    """
+    plan, of_input = of_model(changes, name)
+    if images is not None:
+        with one_line_errors():
+            images = check_array(images, dtype="numeric", allow_nd=True)
+    samples = None if images is None else np.asarray(images)
+    features = plan.features_for(samples, resolve_device(device))
+    model = plan.learner(features, device, memory)
+    model.set_params(**of_input)
+    return model
+
+
+def of_model(settings: Mapping[str, Any], name: str | None = None) -> tuple[Plan, dict[str, Any]]:
+    """Settings of a model that learns no stream of a known data set, checked.
+
+    Parameters
+    ----------
+    settings : mapping
+        Parameters of `Plan` but those of streams, and those of the input.
+    name : str, default=None
+        Of a recipe, whose settings they replace.
+
+    Returns
+    -------
+    plan : Plan
+    of_input : dict
+        Settings of the input, to be given to the estimator.
+    """
+    known = [field.name for field in fields(Plan) if field.name not in STREAM]
+    for key in settings:
+        if key not in (*known, *OF_INPUT):
+            raise SettingsError(
+                f"expected settings among {', '.join((*known, *OF_INPUT))}, got {key!r}"
+            )
+    of_input = {key: settings[key] for key in OF_INPUT if key in settings}
+    plan = planned(name).changed({k: v for k, v in settings.items() if k not in of_input})
+    plan.settings()  # a mistake shows before the work
+    return plan, of_input

@@ -1,0 +1,256 @@
+"""Choosing settings on training data: test data cannot be touched, it is not even passed in.
+
+Two rules. *Held out*: the network is built from all but some samples of each
+class, which are then labelled. *The paper's*: the network is built from
+everything and the training samples' estimated memberships at the last layer
+are compared with their labels; the samples held out are then added to what
+was learnt of the others, which is exact. Both look at the same samples, at
+most a stated number of each class. Closed-form rivals know the first rule only.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from redunet.core.readouts import NearestSubspace, read_out
+from redunet.errors import SettingsError
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.settings import whole_number
+from redunet.progress import Progress, silent
+from redunet.rivals.closed_form import ClosedForm
+
+SEARCHED = (
+    "n_layers",
+    "eps",
+    "step",
+    "step_decay",
+    "step_kind",
+    "sharpness",
+    "whitening",
+    "readout",
+    "ridge",
+)
+"""Settings that are searched; the number of components is read off each network."""
+
+_OF_READOUT = ("readout", "ridge")
+"""Which of them leave a network as it is."""
+
+
+def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:
+    """Which samples are held out: ``per_class`` of each class, but at most a third of it."""
+    if per_class < 1:
+        raise SettingsError(f"expected at least one sample of each class, got {per_class}")
+    mask = np.zeros(len(y), dtype=bool)
+    for index, label in enumerate(np.unique(y)):
+        rows = np.flatnonzero(y == label)
+        draw = np.random.RandomState([seed, index]).permutation(rows)
+        mask[draw[: min(per_class, len(rows) // 3)]] = True
+    if not mask.any():
+        raise SettingsError("expected at least three samples in some class to hold one out")
+    return mask
+
+
+def tune(
+    model: ReduNetClassifier,
+    x_train: NDArray[Any],
+    y_train: NDArray[Any],
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    n_components: Sequence[int],
+    per_class: int = 200,
+    seed: int = 0,
+    paper_rule: bool = True,
+    most: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Try combinations of settings on training data.
+
+    Parameters
+    ----------
+    model : ReduNetClassifier
+        Whose other settings all candidates share; it is not changed.
+    x_train, y_train : ndarray
+    grid : mapping from setting to values
+        Of the settings that shape the network, see ``SEARCHED``.
+    n_components : sequence of int
+        Tried for each network; those not below the number of features are not.
+    per_class : int, default=200
+        Samples of each class to evaluate on.
+    seed : int, default=0
+        Of the choice of these samples, and of combinations where not all are tried.
+    paper_rule : bool, default=True
+        Whether to compute the paper's rule too, at the price of a second network.
+    most : int, default=None
+        At most so many networks: where the grid has more combinations, so many
+        of them are drawn at random. None tries all.
+    progress : callable, default=nothing
+        Told what begins, and which share of the whole is done.
+
+    Returns
+    -------
+    dict
+        ``candidates``, best first by held-out accuracy, and ``chosen`` by each
+        rule, with what they were chosen on, and how much of the grid was tried.
+    """
+    unknown = [name for name in grid if name not in SEARCHED]
+    if unknown:
+        raise SettingsError(f"expected settings among {', '.join(SEARCHED)}, got {unknown[0]!r}")
+    # What leaves the network as it is varies first, so features are computed once for all of it.
+    grid = dict(sorted(grid.items(), key=lambda item: item[0] in _OF_READOUT))
+    combinations, tried = _combinations(grid, most, seed)
+    mask = held_out_rows(y_train, per_class, seed)
+    x_out, y_out = x_train[mask], y_train[mask]
+    rest = type(model)(**model.get_params(deep=False)).fit(x_train[~mask], y_train[~mask])
+    whole = copy.copy(rest).partial_fit(x_out, y_out) if paper_rule else None
+    candidates: list[dict[str, Any]] = []
+    built: dict[str, Any] | None = None
+    for number, settings in enumerate(combinations, 1):
+        progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
+        rest.set_params(**settings)
+        of_network = {key: settings[key] for key in settings if key not in _OF_READOUT}
+        if of_network != built:
+            built, Z = of_network, torch.from_numpy(rest.transform(x_out))
+            estimated = whole and _estimated(whole.set_params(**of_network), x_out, y_out)
+        for components, labels in _labels(rest, Z, n_components).items():
+            accuracy = float(np.mean(labels == y_out))
+            candidates.append(
+                {**settings, "n_components": components}
+                | {"held_out_accuracy": accuracy, "estimated_label_accuracy": estimated}
+            )
+    candidates.sort(key=lambda c: (-c["held_out_accuracy"], c["n_components"]))
+    chosen = {"held_out": candidates[0]}
+    if paper_rule:
+        # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
+        chosen["paper"] = max(candidates, key=lambda c: c["estimated_label_accuracy"])
+    return {
+        "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
+        "trained_on": f"{int((~mask).sum())} other training samples"
+        + (" (held_out), all (paper)" if paper_rule else ""),
+        "tried": tried,
+        "seed": seed,
+        "chosen": chosen,
+        "candidates": candidates,
+    }
+
+
+def tune_closed_form(
+    model: ClosedForm,
+    x_train: NDArray[Any],
+    y_train: NDArray[Any],
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    per_class: int = 200,
+    seed: int = 0,
+    most: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Try combinations of a closed-form rival's settings on training data.
+
+    Parameters
+    ----------
+    model : ClosedForm
+        Whose other settings all candidates share; it is not changed.
+    x_train, y_train : ndarray
+    grid : mapping from setting to values
+    per_class, seed, most, progress
+        As for `tune`.
+
+    Returns
+    -------
+    dict
+        ``candidates``, best first by held-out accuracy, and ``chosen``, with
+        what they were chosen on. Of equals the first in the grid comes first.
+    """
+    known = model.own_settings()
+    if not known:
+        raise SettingsError(f"expected a method with settings to choose, got {model.kind!r}")
+    unknown = [name for name in grid if name not in known]
+    if unknown or not grid:
+        got = repr(unknown[0]) if unknown else "none"
+        raise SettingsError(f"expected settings among {', '.join(known)} to search, got {got}")
+    combinations, tried = _combinations(grid, most, seed)
+    params = model.get_params(deep=False)
+    for settings in combinations:
+        type(model)(**{**params, **settings}).own_settings()  # a mistake shows before the work
+    mask = held_out_rows(y_train, per_class, seed)
+    x_out, y_out = x_train[mask], y_train[mask]
+    rest = type(model)(**params).fit(x_train[~mask], y_train[~mask])
+    candidates = []
+    for number, settings in enumerate(combinations, 1):
+        progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
+        accuracy = float(np.mean(rest.set_params(**settings).predict(x_out) == y_out))
+        candidates.append({**settings, "held_out_accuracy": accuracy})
+    candidates.sort(key=lambda c: -c["held_out_accuracy"])
+    return {
+        "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
+        "trained_on": f"{int((~mask).sum())} other training samples",
+        "tried": tried,
+        "seed": seed,
+        "chosen": {"held_out": candidates[0]},
+        "candidates": candidates,
+    }
+
+
+def _combinations(
+    grid: Mapping[str, Sequence[Any]], most: int | None, seed: int
+) -> tuple[list[dict[str, Any]], str]:
+    """The settings to try, in the order of the grid, and words for how many they are."""
+    if most is not None:
+        whole_number("most", most, least=1)
+    every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if most is None or len(every) <= most:
+        return every, f"all {len(every)} combinations"
+    drawn = np.random.RandomState([seed, most]).permutation(len(every))[:most]
+    words = f"{most} of {len(every)} combinations, drawn at random"
+    return [every[index] for index in sorted(drawn)], words
+
+
+def labels_by_components(
+    model: ReduNetClassifier, X: NDArray[Any], n_components: Sequence[int]
+) -> dict[int, NDArray[Any]]:
+    """Labels of nearest subspace for several numbers of components, by one network.
+
+    Those not below the number of features are left out. Other read-outs have no
+    components: their labels stand under the first number.
+    """
+    return _labels(model, torch.from_numpy(model.transform(X)), n_components)
+
+
+def _labels(
+    model: ReduNetClassifier, Z: Tensor, n_components: Sequence[int]
+) -> dict[int, NDArray[Any]]:
+    """The same from the network's features of samples, (n, d)."""
+    network = model.network_
+    last = network.last_moments()
+    if model.readout != "subspace":
+        readout = read_out(network, model.readout, n_components[0], model.ridge)
+        scores = [readout.scores(batch.to(last.device)).cpu() for batch in torch.split(Z, 4096)]
+        return {n_components[0]: model.classes_[torch.cat(scores).argmax(dim=1).numpy()]}
+    wanted = [r for r in n_components if r < last.shape[-1]]
+    if not wanted:
+        raise SettingsError(
+            f"expected numbers of components below n_features = {last.shape[-1]}, "
+            f"got {list(n_components)}"
+        )
+    subspaces = NearestSubspace.from_moments(last, max(wanted))
+    labels: dict[int, list[Tensor]] = {r: [] for r in wanted}
+    for batch in torch.split(Z, 4096):
+        here = batch.to(last.device)
+        inside = torch.stack([(here @ U_j).square().cumsum(dim=1) for U_j in subspaces.U], dim=1)
+        for r in wanted:
+            labels[r].append(inside[:, :, r - 1].argmax(dim=1).cpu())
+    return {r: model.classes_[torch.cat(parts).numpy()] for r, parts in labels.items()}
+
+
+def _estimated(model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> float:
+    """Accuracy of the most likely membership at the last layer."""
+    last = model.memberships(X)[-1]
+    return float(np.mean(model.classes_[last.argmax(axis=1)] == y))

@@ -1,0 +1,54 @@
+"""A user's own data in batches, never all of it at once: arrays, tables, folders of images.
+
+Nothing is ever unpickled. What cannot be read is an error of one line that
+names the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from redunet.errors import DataError, FileAccessError
+from redunet.user_data.arrays import open_npy, open_npz
+from redunet.user_data.images import IMAGE_ENDINGS, open_images
+from redunet.user_data.source import Batch, Source, Wanted
+from redunet.user_data.tables import open_csv, open_parquet
+
+__all__ = ["Batch", "Source", "Wanted", "open_source"]
+
+_OPENERS: dict[str, Callable[[Path, Wanted], Source]] = {
+    ".npz": open_npz,
+    ".npy": open_npy,
+    ".csv": open_csv,
+    ".parquet": open_parquet,
+    **dict.fromkeys(IMAGE_ENDINGS, open_images),
+}
+
+
+def open_source(path: Path, wanted: Wanted) -> Source:
+    """Open data by the ending of its name, or as a folder of images.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : Wanted
+        What is asked of the data.
+
+    Returns
+    -------
+    Source
+    """
+    if path.is_dir():
+        return open_images(path, wanted)
+    if not path.exists():
+        raise FileAccessError(f"cannot read {path}: there is no such file or folder")
+    opener = _OPENERS.get(path.suffix.lower())
+    if opener is None:
+        raise DataError(
+            f"expected .npz, .npy, .csv, .parquet or a folder of images, got {path}: "
+            f"convert it, or mend its name"
+        )
+    if not path.is_file():
+        raise FileAccessError(f"cannot read {path}: it is not a plain file")
+    return opener(path, wanted)

@@ -1,0 +1,134 @@
+"""The command line: what it prints, what it leaves, how it fails."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from redunet import ReduNetClassifier, __version__
+from redunet.datasets import load
+from redunet.experiments.demo import run_demo
+
+
+def redunet(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "redunet", *words]
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("demo") / "deep" / "folder"
+    done = redunet("demo", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return out, done.stdout
+
+
+def test_the_demo_shows_five_identical_tasks(demo: tuple[Path, str]) -> None:
+    out, said = demo
+    record = json.loads((out / "record.json").read_text())
+    assert [row["classes"] for row in record["tasks"]] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+    for row in record["tasks"]:
+        assert row["accuracy"] == row["joint_accuracy"] > 0.97
+        assert row["equivalence"] == {
+            "moments": True,
+            "network": True,
+            "file": True,
+            "labels_that_differ": 0,
+        }
+        assert f"{row['accuracy']:.4f}" in said
+    assert said.count("identical") == 11
+    assert "different" not in said
+
+
+def test_the_demo_forgets_to_the_byte(demo: tuple[Path, str]) -> None:
+    out, said = demo
+    hashes = json.loads((out / "record.json").read_text())["forgetting"]
+    assert hashes["after"] == hashes["never_seen"] != hashes["before"]
+    assert said.count(hashes["after"][:32]) == 2
+
+
+def test_the_files_are_those_of_the_committed_record(demo: tuple[Path, str]) -> None:
+    # Made on another day, perhaps on another machine: equal models are equal files everywhere.
+    out, _ = demo
+    committed = Path(__file__).parents[2] / "results" / "digits-demo.json"
+    mine, theirs = (json.loads(path.read_text()) for path in (out / "record.json", committed))
+    assert mine["forgetting"] == theirs["forgetting"]
+
+
+def test_the_demo_leaves_what_it_says(demo: tuple[Path, str]) -> None:
+    out, said = demo
+    names = {"digits.safetensors", "digits.png", "record.json"}
+    assert {path.name for path in out.iterdir()} == names
+    assert all(str(out / name) in said for name in names)
+    data = load("digits")
+    model = ReduNetClassifier.load(out / "digits.safetensors")
+    record = json.loads((out / "record.json").read_text())
+    x_test = data.x_test.reshape(len(data.x_test), -1)
+    assert model.score(x_test, data.y_test) == record["tasks"][-1]["accuracy"]
+    with Image.open(out / "digits.png") as picture:
+        assert picture.size == (1440, 585)
+    assert len(record["delta_R"]) == 50
+    assert record["delta_R"] == sorted(record["delta_R"])
+    assert record["versions"]["redunet"] == __version__
+
+
+def test_the_demo_draws_a_table_that_grows_on_a_terminal(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    run_demo(tmp_path, Console(force_terminal=True, width=100, file=screen))
+    said = screen.getvalue()
+    for done in range(5):
+        assert f"{done} of 5 tasks" in said
+    assert said.count("Digits, two classes at a time") >= 6
+
+
+def test_the_version_and_help() -> None:
+    assert redunet("--version").stdout == f"redunet {__version__}\n"
+    words = redunet("--help").stdout
+    assert "demo" in words
+    assert "Example: redunet demo --out demo" in redunet("demo", "--help").stdout
+
+
+def test_an_unwritable_place_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = redunet("demo", "--out", str(tmp_path / "file" / "out"))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"redunet: cannot write {tmp_path / 'file' / 'out'}: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_word_is_exit_code_2() -> None:
+    done = redunet("dmeo")
+    assert done.returncode == 2
+    assert "No such command 'dmeo'" in done.stderr
+
+
+def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "redunet", "demo", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A background job ignores the signal, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while not (tmp_path / "out").exists():  # the first thing that it does
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said == "redunet: stopped; what was finished is kept\n"

@@ -1,0 +1,150 @@
+"""The bits of a row depend on that row alone."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from redunet.core.grid import GRID, unit_grid, unit_rows, within_range
+from redunet.errors import DataError
+
+
+def rows(n: int = 300, d: int = 57, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def test_batch_size_changes_no_bit() -> None:
+    X = rows()
+    whole = unit_rows(X)
+    for size in (1, 2, 3, 7, 64, 299):
+        assert torch.equal(torch.cat([unit_rows(part) for part in torch.split(X, size)]), whole)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 57, 784])
+def test_memory_layout_changes_no_bit(d: int) -> None:
+    X = rows(64, d)
+    expected = unit_rows(X)
+    fortran = torch.from_numpy(np.asfortranarray(X.numpy()))
+    strided = torch.zeros(64, 2 * d, dtype=torch.float64)[:, ::2]
+    strided.copy_(X)
+    backwards = X.flip(0)
+    assert torch.equal(unit_rows(fortran), expected)
+    assert torch.equal(unit_rows(strided), expected)
+    assert torch.equal(unit_rows(backwards).flip(0), expected)
+
+
+def test_float32_input_has_the_bits_of_the_same_values_in_float64() -> None:
+    X = rows().to(torch.float32)
+    assert torch.equal(unit_rows(X), unit_rows(X.to(torch.float64)))
+
+
+def test_permuting_columns_permutes_the_result_to_the_bit() -> None:
+    X = rows(500, 201)
+    order = torch.randperm(201, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(unit_rows(X[:, order]), unit_rows(X)[:, order])
+
+
+@pytest.mark.parametrize("exponent", [-1000, -20, -1, 1, 20, 1000])
+def test_scaling_by_a_power_of_two_changes_no_bit(exponent: int) -> None:
+    X = rows()
+    assert torch.equal(unit_rows(X * 2.0**exponent), unit_rows(X))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_change_no_bit(threads: int) -> None:
+    X = rows(2000, 784)
+    expected = unit_rows(X)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert torch.equal(unit_rows(X), expected)
+    finally:
+        torch.set_num_threads(before)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 40)),
+        elements=st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
+def test_any_finite_row_comes_to_unit_length_in_any_company(X: np.ndarray) -> None:
+    unit = unit_rows(torch.from_numpy(X))
+    assert torch.equal(unit_grid(torch.from_numpy(X)).values, (unit * GRID).round())
+    for row, result in zip(X, unit, strict=True):
+        assert torch.equal(unit_rows(torch.from_numpy(row[None].copy()))[0], result)
+        largest = max(map(abs, row.tolist()))
+        if largest == 0:
+            assert not result.any()
+            continue
+        scaled = [Fraction(value) / Fraction(largest) for value in row.tolist()]
+        norm = math.sqrt(sum(value * value for value in scaled))
+        exact = [float(value) / norm for value in scaled]
+        np.testing.assert_allclose(result.numpy(), exact, rtol=0, atol=1e-13)
+
+
+def test_the_grid_is_that_of_plain_division() -> None:
+    X = rows(2000, 201)
+    plain = X.numpy() / np.linalg.norm(X.numpy(), axis=1, keepdims=True)
+    np.testing.assert_allclose(unit_rows(X).numpy(), plain, rtol=1e-14, atol=0)
+    assert np.array_equal((unit_rows(X) * GRID).round().numpy(), np.round(plain * GRID))
+
+
+def test_whole_pixels_have_exact_norms() -> None:
+    pixels = torch.tensor([[3, 4, 0], [255, 0, 0], [0, 0, 0]], dtype=torch.uint8)
+    assert unit_rows(pixels).tolist() == [[0.6, 0.8, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 64, 784, 3072])
+def test_bytes_have_the_bits_of_the_same_values_in_float64(d: int) -> None:
+    rng = np.random.default_rng(d)
+    pixels = torch.from_numpy(rng.integers(0, 256, (300, d), dtype=np.uint8))
+    pixels[rng.random(300) < 0.2] //= 50
+    pixels[3] = 0
+    assert torch.equal(unit_rows(pixels), unit_rows(pixels.double()))
+    signed = torch.from_numpy(rng.integers(-128, 128, (300, d), dtype=np.int8))
+    assert torch.equal(unit_rows(signed), unit_rows(signed.double()))
+    for whole in (pixels, signed):
+        assert torch.equal(unit_grid(whole).values, (unit_rows(whole) * GRID).round())
+
+
+def test_values_on_the_grid_are_written_where_they_are_wanted() -> None:
+    X = rows(40, 13)
+    expected = (unit_rows(X) * GRID).round()
+    memory = torch.full((50, 16), 7.0, dtype=torch.float64)
+    out = memory[5:25, 2:15]
+    assert unit_grid(X)[10:30].write_(out) is out
+    assert torch.equal(out, expected[10:30])
+    out.fill_(7.0)
+    assert bool((memory == 7.0).all())  # nothing around it was touched
+    assert unit_grid(X)[:0].values.shape == (0, 13)
+    assert unit_rows(X[:0]).shape == (0, 13)
+
+
+def test_no_grid_value_exceeds_the_bound() -> None:
+    # One large entry and many that round up together: the worst case for the norm.
+    X = torch.full((50, 30000), 0.5**24, dtype=torch.float64)
+    X[:, 0] = torch.linspace(0.5, 1.0, 50)
+    assert int((unit_rows(X) * GRID).round().abs().max()) <= GRID
+    assert int(unit_grid(X).values.abs().max()) <= GRID
+
+
+def test_a_known_range_is_scaled_by_a_power_of_two() -> None:
+    pixels = torch.arange(256, dtype=torch.uint8)[None]
+    scaled = within_range(pixels, 0, 255)
+    assert torch.equal(scaled, pixels.double() / 256)
+    assert torch.equal((scaled * GRID).round(), scaled * GRID)
+
+
+def test_a_value_outside_the_range_is_an_error() -> None:
+    with pytest.raises(DataError, match=r"within input_range=\(0, 1\), got values from 0 to 255"):
+        within_range(torch.tensor([[0, 255]]), 0, 1)

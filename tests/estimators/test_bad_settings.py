@@ -1,0 +1,340 @@
+"""Bad settings, bad withdrawals and bad merges: one line, and a model that is as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from redunet import ReduNetClassifier, SettingsError
+from redunet.core.grid import OnGrid, unit_grid
+from redunet.features import Flatten, GaussianLift, Standardize
+from tests.estimators.test_bad_input import (
+    ARRAY,
+    ASK,
+    IMAGES,
+    LEARN,
+    NAMED,
+    D,
+    X,
+    fresh,
+    refused,
+    state,
+    y,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+# Settings
+
+BAD_SETTINGS: dict[str, list[Any]] = {
+    "n_layers": [-1, 2.5, "3", None, True, math.nan, [4], ARRAY],
+    "eps": [0, -0.5, math.nan, math.inf, "1", None, True, 1j, 10**400, ARRAY],
+    "step": [0, -0.5, math.nan, math.inf, "1", None, False],
+    "step_decay": [0, -0.5, 1.01, math.nan, math.inf, "1", None, True],
+    "step_kind": ["abs", "Absolute", None, 1, ["absolute"], ARRAY],
+    "sharpness": [0, -0.5, math.nan, math.inf, "1", None, False],
+    "n_components": [0, -1, 2.0, "2", True, D, D + 1],
+    "whitening": [0, -0.5, 1e7, math.nan, math.inf, "1", True, ARRAY],
+    "readout": ["lda", "Subspace", None, 1, ["subspace"], ARRAY],
+    "ridge": [0, -0.5, 1e7, math.nan, "1", None, True],
+    "normalize": ["l2", "class", None, 1],
+    "input_range": [(0, 1), 3, ARRAY],
+    "features": ["flatten", 3, Flatten, GaussianLift, [], ARRAY],
+    "tol": [0, -1e-3, math.nan, math.inf, "1", True, ARRAY],
+    "dtype": ["float16", "double", None, torch.float32],
+    "device": ["nowhere", "cuda:99", "", "meta", "hpu", 1.5, -1, ARRAY],
+    "memory": ["lots", "", "-1GB", "1e9", "2XB", "9" * 400, -1, None, True, math.inf, ARRAY],
+}
+
+
+@pytest.mark.parametrize("method", LEARN)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in BAD_SETTINGS.items() for value in values],
+    ids=lambda value: str(value)[:9],
+)
+def test_settings_out_of_range(method: str, name: str, value: Any) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    good = model.get_params()[name]
+    model.set_params(**{name: value})
+    with refused(ValueError, name):
+        getattr(model, method)(X, y)
+    assert model.get_params()[name] is value
+    assert state(model.set_params(**{name: good})) == before
+
+    unfitted = fresh(**{name: value})
+    with refused(ValueError, name):
+        getattr(unfitted, method)(X, y)
+    assert not [attribute for attribute in vars(unfitted) if attribute.endswith("_")]
+    unfitted.set_params(**{name: good})
+    assert getattr(unfitted, method)(X[:, :4], y).n_features_in_ == 4
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(1, 0), (0, 0), (0, math.nan), (-math.inf, 0), (0,), (1, 2, 3), 3, ("a", "b"), "01", ARRAY],
+    ids=repr,
+)
+def test_ranges_that_are_none(value: Any) -> None:
+    model = fresh(normalize="class", input_range=value)
+    with refused(ValueError, r"expected input_range=\(low, high\)"):
+        model.fit(X, y)
+    assert model.set_params(input_range=(-99, 99)).fit(X, y).n_features_in_ == D
+
+
+@pytest.mark.parametrize("method", [*ASK, "network_"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("eps", -1),
+        ("whitening", 0),
+        ("dtype", "x"),
+        ("device", "x"),
+        ("memory", "x"),
+        ("n_components", D),
+    ],
+)
+def test_settings_changed_for_the_worse_after_fit(method: str, name: str, value: Any) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    good = model.get_params()[name]
+    model.set_params(**{name: value})
+    if name == "n_components" and method in ("transform", "memberships", "network_"):
+        return  # they have no use for it
+    with refused(ValueError, name):
+        getattr(model, method) if method == "network_" else getattr(model, method)(X)
+    assert state(model.set_params(**{name: good})) == before
+
+
+@pytest.mark.parametrize("eps", [1e-200, 1e-160, 1e160, 1e200])
+def test_a_precision_beyond_the_numbers(eps: float) -> None:
+    model = fresh(eps=eps)
+    with refused(Exception, "eps"):
+        model.fit(X, y).predict(X)
+    assert state(model.set_params(eps=0.5).fit(X, y)) == state(fresh(eps=0.5).fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"features": Flatten((D,))},
+        {"features": Standardize.learn(X)},
+        {"normalize": "class", "input_range": (-99, 99)},
+    ],
+    ids=["flatten", "standardize", "class"],
+)
+def test_another_input_asks_for_a_new_fit(change: dict[str, Any]) -> None:
+    model = fresh().fit(X, y)
+    before, good = state(model), model.get_params()
+    model.set_params(**change)
+    acts: list[Callable[[], object]] = [
+        partial(model.partial_fit, X, y),
+        partial(model.unlearn, X[:1], y[:1]),
+        partial(model.merge, fresh().fit(X, y)),
+        partial(model.save, "/nowhere"),
+        *(partial(getattr(model, ask), X) for ask in ASK),
+    ]
+    for act in acts:
+        with refused(SettingsError, "features, normalize or input_range changed.*fit anew"):
+            act()
+    assert state(model.set_params(**good)) == before
+    assert state(model.set_params(**change).fit(X, y)) == state(fresh(**change).fit(X, y)) != before
+
+
+# Forgetting, unlearning, merging
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind", "pattern"),
+    [
+        ([3], ValueError, r"learnt \(0, 1, 2\), got 3"),
+        ([0, 3], ValueError, "got 3"),
+        (["0"], ValueError, "got '0'"),
+        ("0", ValueError, "got '0'"),
+        ([None], ValueError, "got None"),
+        ([0.5], ValueError, "got 0.5"),
+        ([math.nan], ValueError, "got nan"),
+        ([1, "a"], ValueError, "got 'a'"),
+        ([0, 1, 2], ValueError, "at least one class to remain"),
+        (1, TypeError, "got 1"),
+        (None, TypeError, "got None"),
+        ([[1]], ValueError, r"got \[1\]"),
+        ([True], ValueError, "got True"),
+    ],
+    ids=str,
+)
+def test_classes_that_cannot_be_forgotten(
+    classes: Any, kind: type[Exception], pattern: str
+) -> None:
+    model = fresh().fit(X, y)
+    before = state(model)
+    with refused(kind, pattern):
+        model.forget(classes)
+    assert state(model) == before
+
+
+def test_a_number_is_not_taken_for_the_word() -> None:
+    model = fresh().fit(X, np.array(["0", "1", "a"])[y])
+    with refused(ValueError, "got 1"):
+        model.forget([1, "a"])
+
+
+def test_the_last_class_stays() -> None:
+    model = fresh().fit(X, y).forget([0, 2])
+    before = state(model)
+    with refused(ValueError, "at least one class to remain"):
+        model.forget([1])
+    with refused(ValueError, "at least one class to remain"):
+        model.unlearn(X[y == 1], y[y == 1])
+    assert state(model) == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (np.concatenate([X[y == 0], X[y == 0][:1]]), [0] * 9),
+        (X[y == 0][[0, 0]], [0, 0]),
+        (X[y == 0][:1], [1]),
+        (-X[y == 0][:1], [0]),
+        (X[y == 0][:1] + 1e-3, [0]),
+        (np.zeros((1, D)), [0]),
+    ],
+    ids=["too-many", "twice", "other-label", "negative", "nearly", "zero"],
+)
+def test_samples_that_were_never_learnt(rows: Any, labels: list[int]) -> None:
+    few = np.concatenate([np.flatnonzero(y == label)[:4] for label in range(3)])
+    model = fresh().fit(X[few] if len(rows) < 3 else X, y[few] if len(rows) < 3 else y)
+    before = state(model)
+    with refused(ValueError, f"withdrawing these {len(rows)} from a class of"):
+        model.unlearn(rows, labels)
+    assert state(model) == before
+
+
+def test_a_class_withdrawn_from_a_model_that_lacks_it() -> None:
+    model = fresh().fit(X, y)
+    with refused(ValueError, r"learnt \(0, 1, 2\), got 7"):
+        model.unlearn(X[:1], [7])
+
+
+@given(st.data(), st.integers(2, 12), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_what_was_learnt_can_be_withdrawn(data: st.DataObject, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = rng.integers(-2, 3, (n, D)) * 10.0 ** rng.integers(-9, 9, (n, 1))
+    labels = rng.integers(0, 3, n)
+    gone = data.draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=n - 1))
+    left = [row for row in range(n) if row not in gone]
+    model = fresh().fit(samples, labels).unlearn(samples[list(gone)], labels[list(gone)])
+    assert model.moments_ == fresh().fit(samples[left], labels[left]).moments_
+
+
+@pytest.mark.parametrize("left", [[-1, 0, 0, 0, 0, 0], [0, 0, -3, 0, 0, -4], [0] * D, [1] * D])
+def test_all_samples_but_one_can_be_withdrawn(left: list[int]) -> None:
+    first = np.concatenate([X[:3], [left], X[3:6]])
+    model = fresh().fit(X, y).partial_fit(first, [9] * 7)
+    model.unlearn(first[[0, 1, 2, 4, 5, 6]], [9] * 6)
+    assert model.moments_ == fresh().fit(X, y).partial_fit([left], [9]).moments_
+    assert state(model.unlearn([left], [9])) == state(fresh().fit(X, y))
+
+
+def made(**params: Any) -> ReduNetClassifier:
+    return fresh(**params).fit(X, y)
+
+
+MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    **{
+        name: (partial(made, **{name: value}), ValueError, name)
+        for name, value in {
+            "n_layers": 3, "eps": 0.4, "step": 0.4, "step_decay": 0.9, "step_kind": "relative",
+            "sharpness": 2, "n_components": None, "whitening": 0.1, "dtype": "float32",
+            "readout": "discriminant", "ridge": 0.02, "tol": 1e-3,
+            "features": Flatten((D,)),
+        }.items()
+    },
+    "pixels": (partial(made, features=Standardize.learn(X, per="pixel")), ValueError, "features"),
+    "range": (partial(made, normalize="class", input_range=(-9, 9)), ValueError, "input_range"),
+    "fewer": (lambda: fresh().fit(X[:, :4], y), ValueError, "number of features"),
+    "words": (lambda: fresh().fit(X, y.astype(str)), ValueError, "all int or all str"),
+    "names": (lambda: fresh().fit(NAMED, y), ValueError, "feature names"),
+    "unfitted": (fresh, NotFittedError, "learnt nothing yet"),
+    "number": (lambda: 3, ValueError, "ReduNetClassifier to merge, got int"),
+    "moments": (lambda: fresh().fit(X, y).moments_, ValueError, "got ClassMoments"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MERGES)
+def test_models_that_cannot_be_merged(case: str) -> None:
+    make, kind, pattern = MERGES[case]
+    model, other = fresh().fit(X, y), make()
+    before = state(model)
+    with refused(kind, pattern):
+        model.merge(other)
+    assert state(model) == before
+    if isinstance(other, ReduNetClassifier) and hasattr(other, "moments_"):
+        moments = other.moments_
+        with refused(kind, pattern):
+            other.merge(model)
+        assert other.moments_ is moments
+
+
+def test_merging_maps_learnt_from_other_images_is_refused_in_one_line() -> None:
+    one, other = (
+        fresh(features=Standardize.learn(IMAGES[:part], per="pixel")).fit(IMAGES, y)
+        for part in (9, 10)
+    )
+    with refused(ValueError, "features"):
+        one.merge(other)
+
+
+# Before fit, and interrupted
+
+
+@pytest.mark.parametrize("method", [*ASK, "forget", "unlearn", "merge", "save", "score"])
+def test_nothing_can_be_asked_before_fit(method: str) -> None:
+    model = fresh()
+    arguments: dict[str, list[Any]] = {
+        "forget": [[0]], "unlearn": [X, y], "merge": [fresh().fit(X, y)], "save": ["/nowhere"],
+        "score": [X, y],
+    }  # fmt: skip
+    with refused(NotFittedError, "learnt nothing yet: call fit"):
+        getattr(model, method)(*arguments.get(method, [X]))
+    for attribute in ("classes_", "network_"):
+        with refused(ValueError, "learnt nothing yet"):
+            getattr(model, attribute)
+    assert vars(model) == vars(clone(model))
+
+
+@pytest.mark.parametrize("method", [*LEARN, "unlearn"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_in_the_middle_leaves_the_model(
+    monkeypatch: pytest.MonkeyPatch, method: str, error: type[BaseException]
+) -> None:
+    many = np.random.default_rng(0).standard_normal((9000, D))  # more than one chunk a class
+    labels = np.repeat([0, 5], [8500, 500])
+    model = fresh().fit(np.concatenate([X, many]), np.concatenate([y, labels]))
+    before = state(model)
+    calls: list[int] = []
+
+    def interrupted(rows: torch.Tensor) -> OnGrid:
+        calls.append(len(rows))
+        if len(calls) == 2:
+            raise error
+        return unit_grid(rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("redunet.estimators.checked_input.unit_grid", interrupted)
+        with pytest.raises(error):
+            getattr(model, method)(many, labels)
+    assert calls == [8192, 308]
+    assert state(model) == before

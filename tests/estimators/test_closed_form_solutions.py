@@ -1,0 +1,214 @@
+"""Closed-form rivals equal scikit-learn's solutions, or plain NumPy's, on the same vectors.
+
+The vectors are those that the moments are made of: on the unit sphere and the
+grid. Tolerances are for rounding in float64 with condition numbers up to 1e6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import NearestCentroid
+
+from redunet.core.grid import GRID, unit_rows
+from redunet.estimators.checked_input import Embedding
+from redunet.rivals.lda import LinearDiscriminant
+from redunet.rivals.ncm import NearestClassMean
+from redunet.rivals.qda import QuadraticDiscriminant, quadratic_discriminant
+from redunet.rivals.ridge import RidgeToOneHot
+from redunet.rivals.statistics import LEAST_VARIANCE, in_float64, scatters
+from tests.conftest import classes_on_subspaces
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Data = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+def on_grid(X: NDArray[Any]) -> NDArray[Any]:
+    """The vectors whose moments are remembered."""
+    vectors = Embedding(None, "sample", None).vectors(X, "cpu")
+    grid: NDArray[Any] = vectors.mul(GRID).round().div(GRID).numpy()
+    return grid
+
+
+def digits() -> Data:
+    X, y = load_digits(return_X_y=True)
+    return X[::2], y[::2], X[1::2]
+
+
+def unequal() -> Data:
+    """Classes of very different sizes, from more samples than features to fewer."""
+    X, y = classes_on_subspaces(k=4, d=9, per_class=200, rank=4, noise=0.3)
+    rows = [
+        row for label, n in enumerate((200, 60, 12, 3)) for row in np.flatnonzero(y == label)[:n]
+    ]
+    return X[rows] + 0.2, y[rows], np.random.default_rng(1).standard_normal((50, 9))
+
+
+DATA = pytest.mark.parametrize("data", [digits(), unequal()], ids=["digits", "unequal"])
+SHARES = pytest.mark.parametrize("regularization", [1e-4, 0.03, 0.5, 1.0])
+
+
+def new_vectors(X: NDArray[Any]) -> NDArray[Any]:
+    vectors: NDArray[Any] = unit_rows(torch.from_numpy(X)).numpy()
+    return vectors
+
+
+def assert_close(model: Any, X: NDArray[Any], scores: NDArray[Any], rtol: float) -> None:
+    """Scores up to rounding, and the labels that follow from them."""
+    np.testing.assert_allclose(
+        model.decision_function(X), scores, rtol=rtol, atol=rtol * np.abs(scores).max()
+    )
+    assert np.array_equal(model.predict(X), model.classes_[scores.argmax(axis=1)])
+
+
+@DATA
+@pytest.mark.filterwarnings("ignore:.*zero standard deviation")
+def test_nearest_class_mean(data: Data) -> None:
+    X, y, new = data
+    model: Any = NearestClassMean().fit(X, y)
+    theirs = NearestCentroid().fit(on_grid(X), y)
+    np.testing.assert_allclose(model.solution_.weights.mT, theirs.centroids_, rtol=0, atol=1e-15)
+    vectors = new_vectors(new)
+    assert np.array_equal(model.predict(new), theirs.predict(vectors))
+    squares = ((vectors[:, None] - theirs.centroids_) ** 2).sum(axis=2)
+    energy = (vectors**2).sum(axis=1, keepdims=True)
+    assert_close(model, new, -0.5 * (squares - energy), rtol=1e-13)
+
+
+@DATA
+@SHARES
+@pytest.mark.parametrize("solver", ["lsqr", "eigen"])
+def test_linear_discriminant(data: Data, regularization: float, solver: str) -> None:
+    X, y, new = data
+    model: Any = LinearDiscriminant(regularization=regularization).fit(X, y)
+    theirs = LinearDiscriminantAnalysis(solver=solver, shrinkage=regularization)
+    theirs.fit(on_grid(X), y)
+    scores = theirs.decision_function(new_vectors(new))
+    if solver == "eigen":  # their scores leave out what all classes share
+        mine = model.decision_function(new)
+        centred = mine - mine.mean(axis=1, keepdims=True)
+        theirs_centred = scores - scores.mean(axis=1, keepdims=True)
+        np.testing.assert_allclose(centred, theirs_centred, atol=1e-8 * np.abs(scores).max())
+    else:
+        assert_close(model, new, scores, rtol=1e-8)
+        np.testing.assert_allclose(
+            model.solution_.weights.mT, theirs.coef_, atol=1e-8 * np.abs(theirs.coef_).max()
+        )
+    assert np.array_equal(model.predict(new), theirs.predict(new_vectors(new)))
+
+
+@DATA
+@pytest.mark.parametrize("regularization", [1e-4, 0.03, 1.0, 50.0])
+def test_ridge_to_one_hot(data: Data, regularization: float) -> None:
+    X, y, new = data
+    vectors, one_hot = on_grid(X), (y[:, None] == np.unique(y)).astype(float)
+    alpha = regularization * len(X) * vectors.var(axis=0).mean()
+    theirs = Ridge(alpha=alpha, solver="cholesky").fit(vectors, one_hot)
+    model: Any = RidgeToOneHot(regularization=regularization).fit(X, y)
+    np.testing.assert_allclose(model.solution_.weights.mT, theirs.coef_, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.solution_.offsets, theirs.intercept_, rtol=0, atol=1e-9)
+    assert_close(model, new, theirs.predict(new_vectors(new)), rtol=1e-9)
+
+
+def gaussian_scores(
+    X: NDArray[Any], y: NDArray[Any], new: NDArray[Any], rho: float
+) -> NDArray[Any]:
+    """log π_j + log N(z; μ_j, (1 − ρ) C_j + ρ w I), written down plainly."""
+    d = X.shape[1]
+    within = [np.cov(X[y == label].T, bias=True) for label in np.unique(y)]
+    shares = [np.mean(y == label) for label in np.unique(y)]
+    w = sum(share * np.trace(C) for share, C in zip(shares, within, strict=True)) / d
+    scores = []
+    for label, share, C in zip(np.unique(y), shares, within, strict=True):
+        shrunk = (1 - rho) * C + rho * w * np.eye(d)
+        away = new - X[y == label].mean(axis=0)
+        distance = (away * np.linalg.solve(shrunk, away.T).T).sum(axis=1)
+        scores.append(np.log(share) - 0.5 * np.linalg.slogdet(shrunk)[1] - 0.5 * distance)
+    return np.stack(scores, axis=1)
+
+
+@DATA
+@SHARES
+def test_quadratic_discriminant(data: Data, regularization: float) -> None:
+    X, y, new = data
+    model: Any = QuadraticDiscriminant(regularization=regularization).fit(X, y)
+    expected = gaussian_scores(on_grid(X), y, new_vectors(new), regularization)
+    assert_close(model, new, expected, rtol=1e-8)
+
+
+@SHARES
+def test_quadratic_discriminant_is_scikit_learns_on_vectors_of_unit_variance(
+    regularization: float,
+) -> None:
+    """Their target is the identity: the shared one, where the mean variance within classes is 1."""
+    X, y, new = digits()
+    vectors = on_grid(X)
+    w = np.average(
+        [vectors[y == label].var(axis=0).mean() for label in range(10)], weights=np.bincount(y)
+    )
+    theirs = QuadraticDiscriminantAnalysis(reg_param=regularization, tol=0)
+    theirs.fit(vectors / np.sqrt(w), y)
+    expected = theirs.decision_function(new_vectors(new) / np.sqrt(w))
+    model: Any = QuadraticDiscriminant(regularization=regularization).fit(X, y)
+    assert_close(model, new, expected - 0.5 * X.shape[1] * np.log(w), rtol=1e-8)
+
+
+@DATA
+def test_the_distance_by_correlations(data: Data) -> None:
+    X, y, new = data
+    vectors, samples, rho = on_grid(X), new_vectors(new), 0.3
+    within = [np.cov(vectors[y == label].T, bias=True) for label in np.unique(y)]
+    w = np.average([np.trace(C) for C in within], weights=np.bincount(y)) / X.shape[1]
+    expected = []
+    for label, C in enumerate(within):
+        shrunk = (1 - rho) * C + rho * w * np.eye(len(C))
+        correlations = shrunk / np.sqrt(np.outer(np.diag(shrunk), np.diag(shrunk)))
+        away = samples - vectors[y == label].mean(axis=0)
+        expected.append(-0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(correlations), away))
+    model: Any = QuadraticDiscriminant(regularization=rho, distance="correlation").fit(X, y)
+    assert_close(model, new, np.stack(expected, axis=1), rtol=1e-10)
+
+
+def test_statistics_by_hand() -> None:
+    moments = NearestClassMean().fit([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], [0, 0, 1]).moments_
+    n, s, S = in_float64(moments, "cpu")
+    assert n.tolist() == [2, 1]
+    np.testing.assert_allclose(s, [[0.6, 1.8], [1.0, 0.0]], atol=2.0**-20)
+    first, second = scatters(n, s, S)
+    np.testing.assert_allclose(first, [[0.18, -0.06], [-0.06, 0.02]], atol=2.0**-18)
+    assert not second.any()
+
+
+def test_scale_does_not_matter() -> None:
+    """Moments of vectors a thousand times shorter give the same labels and shapes."""
+    X, y, _ = unequal()
+    moments = QuadraticDiscriminant().fit(X, y).moments_
+    n, s, S = in_float64(moments, "cpu")
+    stack = list(S)
+    plain = quadratic_discriminant(n, s, stack, 0.1, "gaussian")
+    small = quadratic_discriminant(n, s / 1e3, [A / 1e6 for A in stack], 0.1, "gaussian")
+    np.testing.assert_allclose(small.factors * 1e3, plain.factors, atol=1e-9)
+    Z = unit_rows(torch.from_numpy(X))
+    shift = small.scores(Z / 1e3) - plain.scores(Z)  # one constant: the change of volume
+    np.testing.assert_allclose(shift, 9 * np.log(1e3), rtol=1e-7)
+
+
+def test_the_smallest_regularisation_stays_above_the_grid() -> None:
+    X, y, new = digits()  # with pixels that never vary
+    model: Any = LinearDiscriminant(regularization=1e-300).fit(X, y)
+    assert np.isfinite(model.decision_function(new)).all()
+    quadratic: Any = QuadraticDiscriminant(regularization=1e-300).fit(X, y)
+    L = quadratic.solution_.factors
+    smallest = min(float(torch.linalg.eigvalsh(A)[0]) for A in L @ L.mT)
+    assert smallest == pytest.approx(LEAST_VARIANCE, rel=1e-3)

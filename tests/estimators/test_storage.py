@@ -1,0 +1,379 @@
+"""Model files: equal models are equal files, any altered byte is refused, a save is all or nothing.
+
+Run as a program, this file is the process that the tests below start and kill.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redunet import FileAccessError, ModelFileError, ReduNetClassifier, ReduNetError
+from redunet.estimators import storage
+from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
+from tests.conftest import classes_on_subspaces
+
+ROOT = Path(__file__).parents[2]
+X, y = classes_on_subspaces(k=4, d=6, per_class=9, rank=2)
+NEW = np.random.default_rng(1).standard_normal((11, 6))
+IMAGES = np.random.default_rng(2).integers(0, 256, (36, 2, 2, 2)).astype(np.uint8)
+ODD = ["", " ", "a\nb", "\x00x", '"\\', "é", "e\u0301", "日本", "😀", "\ud800", "null", "1"]
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def fresh(**params: Any) -> ReduNetClassifier:
+    return ReduNetClassifier(**{"n_layers": 4, "n_components": 2, **params})
+
+
+def file_of(model: ReduNetClassifier) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "model"))
+        return Path(folder, "model").read_bytes()
+
+
+def assert_same(one: ReduNetClassifier, other: ReduNetClassifier, new: Any) -> None:
+    for ask in ("predict", "predict_proba", "decision_function", "transform"):
+        assert np.array_equal(getattr(one, ask)(new), getattr(other, ask)(new)), ask
+    assert one.classes_.dtype == other.classes_.dtype
+    assert one.moments_ == other.moments_
+    assert file_of(one) == file_of(other)
+
+
+def refusal(path: Path, kind: type[ReduNetError] = ModelFileError) -> str:
+    """The message with which a file is refused."""
+    with pytest.raises(kind) as caught:
+        ReduNetClassifier.load(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "names", [range(4), [-(2**63), -1, 7, 2**63 - 1], ["d", "B", "é", "aa"], ODD[:4], ODD[8:]]
+)
+def test_a_loaded_model_answers_to_the_bit(tmp_path: Path, names: Any, dtype: str) -> None:
+    model = fresh(dtype=dtype, step_kind="relative", sharpness=3).fit(X, np.array(names)[y])
+    model.save(tmp_path / "model")
+    loaded = ReduNetClassifier.load(tmp_path / "model")
+    assert_same(model, loaded, NEW)
+    assert sorted(names) == loaded.classes_.tolist()
+    assert loaded.get_params() == model.get_params()
+
+
+@given(st.lists(st.text(), min_size=1, max_size=8, unique=True), st.integers(0, 9))
+@settings(max_examples=25, deadline=None)
+def test_any_strings_are_labels(names: list[str], seed: int) -> None:
+    labels = np.array(names)[np.random.default_rng(seed).integers(0, len(names), len(X))]
+    model = fresh().fit(X, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "m"))
+        assert ReduNetClassifier.load(Path(folder, "m")).moments_ == model.moments_
+
+
+def test_feature_names_return(tmp_path: Path) -> None:
+    frame = pd.DataFrame(X, columns=["a", "é", "日", " ", "\n", ""])
+    model = fresh().fit(frame, y)
+    model.save(tmp_path / "model")
+    loaded = ReduNetClassifier.load(tmp_path / "model")
+    assert_same(model, loaded, frame)
+    assert loaded.feature_names_in_.tolist() == list(frame.columns)
+    with pytest.raises(ReduNetError, match="feature names should match"):
+        loaded.predict(frame.rename(columns={"a": "b"}))
+
+
+THREES = torch.full((2, 2, 2), 3.0, dtype=torch.float64)
+MAPS: dict[str, FeatureMap] = {
+    "flatten": Flatten((2, 2, 2)),
+    "standardize": Standardize.learn(IMAGES),
+    "standardize-pixel": Standardize.learn(IMAGES[:9], per="pixel"),
+    "standardize-shared": Standardize((2, 2, 2), THREES, THREES),
+    "lift": GaussianLift(3, (2, 2, 2), n_kernels=2),
+    "lift-linear": GaussianLift(np.int64(3), (2, 2, 2), n_kernels=2, relu=False),  # type: ignore[arg-type]
+    "lift-mean": GaussianLift.learn(IMAGES, seed=3, n_kernels=2),
+}
+
+
+@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
+@pytest.mark.parametrize("shape", [(-1, 2, 2, 2), (-1, 8)], ids=["images", "rows"])
+def test_feature_maps_return(tmp_path: Path, features: FeatureMap, shape: tuple[int, ...]) -> None:
+    images = IMAGES.reshape(shape)
+    model = fresh(features=features).fit(images, y)
+    model.save(tmp_path / "model")
+    loaded = ReduNetClassifier.load(tmp_path / "model")
+    assert_same(model, loaded, images)
+    assert type(loaded.features) is type(features)
+    assert_same(model.partial_fit(images[:5], y[:5]), loaded.partial_fit(images[:5], y[:5]), images)
+
+
+def test_a_file_midway_changes_nothing(tmp_path: Path) -> None:
+    params = {"normalize": "class", "input_range": (-8.0, 8.0), "dtype": "float32"}
+    model = fresh(**params)
+    whole = fresh(**params).fit(X, y)
+    for rows in np.split(np.arange(len(X)), [1, 2, 11, 30]):
+        model.partial_fit(X[rows], y[rows]).save(tmp_path / "model")
+        if rows[0] % 2:
+            model.predict(NEW)
+        model = ReduNetClassifier.load(tmp_path / "model")
+        assert model.input_range == (-8.0, 8.0)
+    assert_same(model, whole, NEW)
+    assert_same(model.forget([1]).unlearn(X[y == 2][:3], y[y == 2][:3]), copy.copy(model), NEW)
+
+
+# Equal models, equal files
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 12))
+@settings(max_examples=15, deadline=None)
+def test_order_and_batches_leave_no_trace(rng: random.Random, batch: int) -> None:
+    order = rng.sample(range(len(X)), len(X))
+    model = fresh()
+    for start in range(0, len(X), batch):
+        rows = order[start : start + batch]
+        model.partial_fit(X[rows], y[rows])
+    expected = fresh().fit(X, y)
+    assert hashlib.sha256(file_of(model)).digest() == hashlib.sha256(file_of(expected)).digest()
+    model.predict(NEW)
+    assert file_of(model) == file_of(model) == file_of(expected)
+
+
+def test_device_and_memory_are_no_part_of_a_model() -> None:
+    data = file_of(fresh().fit(X, y))
+    assert file_of(fresh(device="cpu", memory=12345).fit(X, y)) == data
+    for word in (b"device", b"cpu", b"memory", b"2GB"):
+        assert word not in data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_layers": 5}, {"eps": 0.4}, {"step": 0.4}, {"step_decay": 0.9}, {"dtype": "float32"},
+        {"step_kind": "relative"}, {"sharpness": 2}, {"n_components": 3}, {"n_components": None},
+        {"normalize": "class", "input_range": (-9, 9)}, {"features": Flatten((6,))},
+        {"features": Flatten((3, 2))},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_whatever_changes_a_label_changes_the_file(change: dict[str, Any]) -> None:
+    assert file_of(fresh(**change).fit(X, y)) != file_of(fresh().fit(X, y))
+
+
+# The layout
+
+
+def header(data: bytes) -> dict[str, Any]:
+    length = int.from_bytes(data[:8], "little")
+    entries: dict[str, Any] = json.loads(data[8 : 8 + length])
+    return entries
+
+
+@pytest.mark.parametrize("labels", [range(4), ["é", "b", "\ud800", "a"]], ids=["int", "str"])
+def test_layout(labels: Any) -> None:
+    data = file_of(fresh().fit(X, np.array(labels)[y]))
+    entries = header(data)
+    [text] = entries.pop("__metadata__").values()
+    assert {name: (entry["dtype"], entry["shape"]) for name, entry in entries.items()} == {
+        "counts": ("I64", [4]),
+        "sums": ("I64", [4, 6]),
+        "second_moments": ("I64", [4, 6 * 7 // 2]),
+    }
+    # Header and numbers are all there is, so there is no room for a pickle.
+    numbers = 8 * 4 * (1 + 6 + 21)
+    assert len(data) == 8 + int.from_bytes(data[:8], "little") + numbers
+    entry = json.loads(text)
+    assert text == json.dumps(entry, sort_keys=True, separators=(",", ":"))
+    assert set(entry) == {"version", "content", "checksum"}
+    assert entry["version"] == 1
+    assert len(bytes.fromhex(entry["checksum"])) == 32
+    assert entry["content"]["labels"] == sorted(labels)
+    assert entry["content"]["label_type"] == type(labels[0]).__name__
+    assert entry["content"]["settings"] == {
+        "n_layers": 4, "eps": 0.5, "step": 0.5, "step_decay": 0.933, "step_kind": "absolute",
+        "sharpness": 1.0, "n_components": 2, "dtype": "float64",
+    }  # fmt: skip
+
+
+def test_a_model_of_mnist_size_is_under_25_megabytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    model = fresh().fit(rng.integers(0, 256, (40, 784)), np.arange(40) % 10)
+    model.save(tmp_path / "model")
+    assert 24_600_000 < (tmp_path / "model").stat().st_size < 25_000_000
+    assert ReduNetClassifier.load(tmp_path / "model").moments_ == model.moments_
+
+
+# Damage
+
+TINY = file_of(fresh(n_components=1).fit(X[:, :2], y % 2))
+COUNTS, SUMS, SECOND = (
+    safetensors.torch.load(TINY)[name] for name in ("counts", "sums", "second_moments")
+)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("damaged") / "model"
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+def test_every_byte_counts(damaged: Path, mask: int) -> None:
+    for index in range(len(TINY)):
+        data = bytearray(TINY)
+        data[index] ^= mask
+        damaged.write_bytes(data)
+        assert "another copy" in (message := refusal(damaged)) or "upgrade" in message
+
+
+def test_every_truncation_is_noticed(damaged: Path) -> None:
+    for length in range(len(TINY)):
+        damaged.write_bytes(TINY[:length])
+        assert "another copy" in refusal(damaged)
+
+
+@given(st.integers(0, len(TINY)), st.integers(0, 20), st.binary(max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_bytes_put_in_taken_out_or_exchanged(
+    damaged: Path, start: int, length: int, insert: bytes
+) -> None:
+    data = TINY[:start] + insert + TINY[start + length :]
+    damaged.write_bytes(data)
+    if data != TINY:
+        assert refusal(damaged)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00" * 100,
+        b"label,x\n1,2\n",
+        "ünïcode, but no model".encode(),
+        random.Random(0).randbytes(5000),
+        TINY + b"\x00",
+        TINY + TINY,
+        safetensors.torch.save({"weight": torch.ones(3)}),
+        safetensors.torch.save({"weight": torch.ones(3)}, {"format": "pt"}),
+        safetensors.torch.save({"a": torch.ones(3)}, {"redunet": "no JSON"}),
+        safetensors.torch.save({"a": torch.ones(3).bool()}, {"redunet": '{"version":1}'}),
+    ],
+    ids=["empty", "zeros", "text", "utf-8", "random", "appended", "twice", "other", "format",
+         "entry", "content"],
+)  # fmt: skip
+def test_what_is_no_model_is_refused(damaged: Path, data: bytes) -> None:
+    damaged.write_bytes(data)
+    assert "another copy" in refusal(damaged)
+
+
+def test_no_depth_of_nesting_is_too_much(damaged: Path) -> None:
+    for depth in range(sys.getrecursionlimit()):  # where reading ends and writing does is no matter
+        nest = f'{{"version":1,"content":{"[" * depth + "]" * depth}}}'
+        damaged.write_bytes(safetensors.torch.save({"counts": COUNTS}, {"redunet": nest}))
+        assert "another copy" in refusal(damaged)
+
+
+def test_a_newer_version_asks_for_an_upgrade(
+    damaged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "FORMAT_VERSION", 2)
+        storage.save(damaged, {"other": torch.ones(1)}, ["what a later version may hold"])
+    assert "version 2" in (message := refusal(damaged))
+    assert "upgrade redunet" in message
+
+
+def flatten(**values: Any) -> dict[str, Any]:
+    return {"kind": "flatten", "values": values}
+
+
+WRONG_CONTENT: list[tuple[str, Any]] = [
+    ("labels", [0]), ("labels", [0, 1, 2]), ("labels", [0, 0]), ("labels", [1, 0]), ("labels", 3),
+    ("labels", [0, "1"]), ("labels", [0.0, 1.0]), ("labels", "ab"), ("labels", [False, True]),
+    ("labels", [[0], [1]]), ("labels", []), ("labels", None), ("label_type", "str"),
+    ("label_type", "float"), ("label_type", None), ("n_features_in", 3), ("n_features_in", "2"),
+    ("n_features_in", None), ("n_features_in", 0), ("feature_names", ["a"]), ("feature_names", 3),
+    ("feature_names", [1, 2]), ("feature_names", "ab"), ("settings", []), ("settings", None),
+    ("settings.eps", -1.0), ("settings.eps", "1"), ("settings.unknown", 1), ("unknown", 1),
+    ("settings.n_layers", 2.5), ("settings.dtype", "float16"), ("embedding", None),
+    ("settings.tol", None), ("settings.tol", -1.0),
+    ("embedding.normalize", "none"), ("embedding.input_range", [0, 1]),
+    ("embedding.features", {"kind": "unknown", "values": {}}), ("embedding.features", []),
+    ("embedding.features", flatten()), ("embedding.features", flatten(input_shape=[5])),
+    ("embedding.features", flatten(input_shape=5)), ("embedding.features", flatten(other=[2])),
+    ("embedding.features", {"kind": "flatten", "values": ["input_shape"]}),
+    ("embedding.features", {"kind": "standardize", "values": {"input_shape": [2]}}),
+]  # fmt: skip
+WRONG_TENSORS: dict[str, Any] = {
+    "counts-zero": COUNTS * 0, "counts-negative": -COUNTS, "counts-over": COUNTS + 2**23,
+    "counts-float": COUNTS.double(), "counts-int32": COUNTS.int(), "counts-short": COUNTS[:1],
+    "counts-column": COUNTS[:, None], "counts-fewer": COUNTS * 0 + 1, "counts-gone": None,
+    "sums-float": SUMS.double(), "sums-bool": SUMS.bool(), "sums-flat": SUMS.flatten(),
+    "sums-wide": torch.zeros(2, 3).long(), "sums-large": SUMS * 0 + 2**62, "sums-gone": None,
+    "sums-least": SUMS * 0 - 2**63, "sums-none": torch.zeros(2, 0).long(),
+    "second_moments-float": SECOND.double(), "second_moments-int32": SECOND.int(),
+    "second_moments-negative": -SECOND, "second_moments-large": SECOND * 0 + 2**62,
+    "second_moments-square": torch.zeros(2, 2, 2).long(), "second_moments-gone": None,
+    "unknown-tensor": COUNTS, "features.mean-tensor": COUNTS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "value"), WRONG_CONTENT, ids=str)
+def test_content_that_makes_no_model_is_refused(damaged: Path, where: str, value: Any) -> None:
+    damaged.write_bytes(TINY)
+    tensors, content = storage.load(damaged)
+    *parents, last = where.split(".")
+    entry = content
+    for name in parents:
+        entry = entry[name]
+    entry[last] = value
+    storage.save(damaged, tensors, content)
+    assert refusal(damaged)
+
+
+@pytest.mark.parametrize("case", WRONG_TENSORS)
+def test_tensors_that_make_no_model_are_refused(damaged: Path, case: str) -> None:
+    damaged.write_bytes(TINY)
+    tensors, content = storage.load(damaged)
+    tensors[case.split("-")[0]] = WRONG_TENSORS[case]
+    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    storage.save(damaged, kept, content)
+    assert refusal(damaged)
+
+
+def test_sizes_are_those_of_the_tensors(tmp_path: Path) -> None:
+    tensors = {
+        "b": torch.zeros(3, 5, dtype=torch.int64),
+        "a.x": torch.zeros(7, dtype=torch.uint8),
+        "empty": torch.zeros(0),
+    }
+    storage.save(tmp_path / "model", tensors, {"some": "content"})
+    assert storage.sizes(tmp_path / "model") == {"a.x": 7, "b": 120, "empty": 0}
+    model = fresh().fit(X, y)
+    model.save(tmp_path / "model")
+    sizes = storage.sizes(tmp_path / "model")
+    assert sizes == {"counts": 4 * 8, "sums": 4 * 6 * 8, "second_moments": 4 * 21 * 8}
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]", b"\x01" * 40])
+def test_sizes_of_what_is_no_model(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "model").write_bytes(data)
+    with pytest.raises(ModelFileError, match="is not a redunet model: take another copy"):
+        storage.sizes(tmp_path / "model")
+    with pytest.raises(FileAccessError, match=r"cannot read .*missing: No such file"):
+        storage.sizes(tmp_path / "missing")

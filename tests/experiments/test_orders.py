@@ -1,0 +1,93 @@
+"""The order of classes leaves no trace in a model file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redunet.datasets import load
+from redunet.experiments.orders import learn_in_orders
+from redunet.experiments.plan import Plan
+from redunet.experiments.recipes import from_recipe, planned
+from tests.own_data import done, refused
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def test_twenty_five_orders_of_digits_give_one_file(tmp_path: Path) -> None:
+    record = learn_in_orders(Plan(), tmp_path, "", seeds=range(25), device="cpu")
+    assert len({str(order["tasks"]) for order in record["orders"]}) == 25
+    assert {order["sha256"] for order in record["orders"]} == {record["joint_sha256"]}
+    assert record["files"] == 1
+    for order in record["orders"]:
+        assert sorted(label for task in order["tasks"] for label in task) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "how", [{"features": "standardize"}, {"features": "patches", "n_filters": 4, "patch_size": 3}]
+)
+def test_so_do_orders_through_one_learnt_map(tmp_path: Path, how: dict[str, Any]) -> None:
+    plan = Plan(train_per_class=20).changed(how)
+    record = learn_in_orders(plan, tmp_path, "", seeds=range(3), device="cpu")
+    assert (record["files"], record["features_learnt_from_data"]) == (1, True)
+
+
+def test_files_that_differ_would_be_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = iter("aabca")  # two orders, then joint, twice
+    monkeypatch.setattr("redunet.experiments.orders.file_hash", lambda model: next(hashes))
+    words = ("--set", "train_per_class=5", "--orders", "2", "--out", tmp_path)
+    said = done("orders", *words).stdout
+    assert "2 different files came of 2 orders and of all classes at once." in said
+
+
+def test_the_command_says_so_and_leaves_a_record(tmp_path: Path) -> None:
+    said = done("orders", "--orders", "2", "--recipe", "paper-mnist", "--out", tmp_path).stdout
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert "All 2 orders, and all classes at once, gave one file:" in said
+    assert record["command"] == "redunet orders --data digits --orders 2 --recipe paper-mnist"
+    assert [order["seed"] for order in record["orders"]] == [0, 1]
+    assert {"date", "machine", "versions", "settings"} <= record.keys()
+    data = load("digits")
+    model = from_recipe("paper-mnist", data.x_train).fit(data.x_train, data.y_train)
+    model.save(tmp_path / "model")
+    digest = hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest()
+    assert record["joint_sha256"] == digest
+    assert "expected orders to be a whole number from 1 on" in refused("orders", "--orders", "0")
+
+
+def committed(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def test_the_committed_record_of_digits_is_what_comes_of_it_here(tmp_path: Path) -> None:
+    record = committed("orders-digits")
+    plan = planned("paper-mnist").changed({"data": "digits"})
+    assert record["settings"].items() <= json.loads(json.dumps(plan.to_dict())).items()
+    here = learn_in_orders(plan, tmp_path, "", seeds=[24], device="cpu")
+    assert here["orders"][0]["tasks"] == record["orders"][24]["tasks"]
+    assert here["joint_sha256"] == record["joint_sha256"] == record["orders"][24]["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("name", "orders", "samples"),
+    [
+        ("orders-digits", 25, 1198),
+        ("orders-mnist", 5, 60000),
+        ("orders-mnist-scattering", 5, 10000),
+    ],
+)
+def test_the_committed_records_say_one_file(name: str, orders: int, samples: int) -> None:
+    record = committed(name)
+    assert (record["files"], record["samples"], len(record["orders"])) == (1, samples, orders)
+    assert {order["sha256"] for order in record["orders"]} == {record["joint_sha256"]}
+    assert len({str(order["tasks"]) for order in record["orders"]}) == orders
+    words = " ".join((RESULTS / "README.md").read_text(encoding="utf-8").split())
+    assert f"| `{name}.json` | `{record['command']}`" in words

@@ -1,0 +1,131 @@
+"""Plans: features as they say, statistics of the first task alone, mistakes in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from redunet import FileAccessError, SettingsError
+from redunet.datasets import load
+from redunet.experiments.plan import FEATURES, Plan
+from redunet.features import (
+    Chain,
+    FeatureMap,
+    Mirrored,
+    PatchFilters,
+    Root,
+    Scattering,
+    Together,
+)
+
+
+@pytest.mark.parametrize("features", [name for name in FEATURES if name != "pixels"])
+def test_a_feature_map_sees_no_later_task(features: str) -> None:
+    data = load("digits")
+    plan = Plan(features=features, n_filters=5, patch_size=3)
+    later = np.isin(data.y_train, range(2, 10))
+    x_train = np.where(later[:, None, None], 16 - data.x_train, data.x_train)
+    changed = SimpleNamespace(
+        name="changed",
+        x_train=x_train,
+        y_train=data.y_train,
+        x_test=data.x_test * 0,
+        y_test=data.y_test,
+    )
+    one, other = (plan.feature_map(plan.stream(d)) for d in (data, changed))
+    assert states_equal(one, other)
+    leaky = plan.changed({"statistics_from": "whole-training-set"})
+    assert not states_equal(*(leaky.feature_map(leaky.stream(d)) for d in (data, changed)))
+
+
+def test_features_of_a_plan_have_its_settings() -> None:
+    data = load("digits")
+    plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, cells=1, threshold=0.2, seed=3)
+    plan = plan.changed({"mirrored": True, "root": True})
+    tasks = plan.stream(data)
+    plain = Scattering((8, 8), J=1, pool=2)
+    scattering = Chain(Mirrored(plain), Root(plain.n_features))
+    assert (
+        plan.changed(
+            {"features": "scattering", "standardized": False, "statistics_from": "nowhere"}
+        ).feature_map(tasks)
+        == scattering
+    )
+    chain = plan.changed({"features": "scattering"}).feature_map(tasks)
+    vectors = chain(torch.from_numpy(tasks[0].x_train))
+    np.testing.assert_allclose(vectors.mean(dim=0), 0, atol=1e-9)
+    assert ((vectors.std(dim=0, correction=0) - 1).abs() < 1e-9).sum() > vectors.shape[1] / 2
+    sources: dict[str, Any] = {"patches": "random", "patches-kmeans": "kmeans"}
+    for features, source in sources.items():
+        mine = plan.changed({"features": features, "standardized": False}).feature_map(tasks)
+        expected = PatchFilters.learn(
+            tasks[0].x_train,
+            3,
+            6,
+            4,
+            cells=1,
+            threshold=0.2,
+            source=source,
+        )
+        assert states_equal(mine, Chain(Mirrored(expected), Root(12)))
+
+
+def test_features_side_by_side_are_each_as_the_plan_says() -> None:
+    settings = {"n_scales": 2, "n_filters": 6, "patch_size": 4, "root": True, "seed": 3}
+    plan = Plan(standardized=False).changed(settings)
+    tasks = plan.stream(load("digits"))
+    several = plan.changed({"features": "patches+scattering+finer-scattering"})
+    expected = [
+        Chain(PatchFilters.learn(tasks[0].x_train, 3, 6, 4), Root(48)),
+        *(
+            Chain(plain, Root(plain.n_features))
+            for J in (2, 1)
+            for plain in [Scattering((8, 8), J)]
+        ),
+    ]
+    assert states_equal(several.feature_map(tasks), Together(tuple(expected)))
+    assert several.random_features
+    assert not plan.changed({"features": "pixels+scattering"}).random_features
+    with pytest.raises(SettingsError, match="needs some to learn"):
+        several.changed({"statistics_from": "nowhere"})
+
+
+def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
+    (values, tensors), (others, other_tensors) = one.to_state(), other.to_state()
+    return values == others and all((other_tensors[k] == v).all() for k, v in tensors.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n_layer = 3", "got 'n_layer'"),
+        ("features = 'wavelets'", "one of pixels, standardize"),
+        ("statistics_from = 'everything'", "one of first-task, whole-training-set, nowhere"),
+        ("features = 'standardize'\nstatistics_from = 'nowhere'", "needs some to learn from"),
+        ("features = 'patches'\nstatistics_from = 'nowhere'", "patches needs some to learn from"),
+        ("features = 'scattering'\nstatistics_from = 'nowhere'", "scattering needs some"),
+        ("standardized = 1", "expected standardized to be true or false, got 1"),
+        ("mirrored = 1", "expected mirrored to be true or false, got 1"),
+        ("root = 'yes'", "expected root to be true or false, got 'yes'"),
+        ("threshold = 'low'", "expected threshold to be a number, got 'low'"),
+        ("n_scales = 0", "expected n_scales to be a whole number from 1 on, got 0"),
+        ("n_layers = ", "is not a TOML file"),
+    ],
+)
+def test_a_bad_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(SettingsError, match=message) as caught:
+        Plan.from_toml(tmp_path / "plan.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("tasks = [[3, 1], [0]]\neps = 0.25\n")
+    assert Plan.from_toml(tmp_path / "plan.toml") == Plan(tasks=((3, 1), (0,)), eps=0.25)
+    with pytest.raises(FileAccessError, match=r"cannot read .*missing\.toml"):
+        Plan.from_toml(tmp_path / "missing.toml")

@@ -1,0 +1,196 @@
+"""What is said of recipes is what the records say, and training data chose them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from redunet.experiments.entrants import NAMES
+from tests.records import README, RECIPES, record
+
+RIVALS = ("lda", "ridge", "qda")
+MARKS = {
+    "images-best-cifar10": ("CIFAR-10", 0.75),
+    "images-plain-fashion_mnist": ("Fashion-MNIST", 0.905),
+    "images-fixed-mnist": ("MNIST", 0.993),
+}
+SMALL = {
+    "images-small-cifar10": "CIFAR-10",
+    "images-small-fashion_mnist": "Fashion-MNIST",
+}
+CHOSEN = ("n_layers", "eps", "step", "sharpness", "readout", "ridge")
+
+
+def last_of_recipe(name: str) -> dict[str, float]:
+    return {
+        one["method"]: float(np.mean([run["tasks"][-1]["accuracy"] for run in one["runs"]]))
+        for one in record(name)["methods"]
+    }
+
+
+def held_out(name: str) -> dict[str, float]:
+    """Accuracies on held-out training data: of the recipe as it was run, and of its rivals."""
+    settings = record(name)["settings"]
+    held = {
+        method: record(f"tune/{name}-{method}")["chosen"]["held_out"]["held_out_accuracy"]
+        for method in RIVALS
+    }
+    (held["redunet"],) = (
+        candidate["held_out_accuracy"]
+        for candidate in record(f"tune/{name}-redunet")["candidates"]
+        if all(candidate[key] == settings[key] for key in CHOSEN)
+    )
+    return held
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_recipes_reach_their_marks(name: str) -> None:
+    title, mark = MARKS[name]
+    assert last_of_recipe(name)["redunet"] >= mark
+    runs = next(one for one in record(name)["methods"] if one["method"] == "redunet")["runs"]
+    assert len(runs) == (1 if title == "MNIST" else 3)  # nothing is random there
+
+
+@pytest.mark.parametrize("name", [*MARKS, *SMALL])
+def test_the_network_is_ahead_of_its_rivals_by_what_the_table_says(name: str) -> None:
+    title = SMALL[name] if name in SMALL else MARKS[name][0]
+    cells = [f"{title}, {record(name)['recipe']}"]
+    for accuracies in (held_out(name), last_of_recipe(name)):
+        best = max(RIVALS, key=lambda method: accuracies[method])
+        assert accuracies["redunet"] > accuracies[best]
+        cells += [f"{accuracies['redunet']:.4f}", f"{accuracies[best]:.4f} ({NAMES[best]})"]
+    assert f"| {' | '.join(cells)} |" in RECIPES
+
+
+def test_the_words_about_recipes_are_the_records() -> None:
+    words = " ".join(README.split())
+    ahead = {
+        name: f"{last['redunet'] - max(last[method] for method in ('ncm', *RIVALS)):.4f}"
+        for name in (*MARKS, *SMALL)
+        for last in [last_of_recipe(name)]
+    }
+    cifar, fashion, mnist, small_cifar, small_fashion = ahead.values()
+    assert (
+        f"ahead by {cifar} on CIFAR-10, by {fashion} on Fashion-MNIST and by {mnist} on MNIST"
+        in words
+    )
+    sizes = [f"{record(name)['runs'][0]['n_features']:,}" for name in SMALL]
+    assert f"with {sizes[0]} of them on CIFAR-10 and {sizes[1]} on Fashion-MNIST" in words
+    assert f"it is ahead by {small_cifar} and {small_fashion}" in words
+    spaced = " ".join(RECIPES.split())
+    leads = [round(10_000 * float(ahead[name])) for name in MARKS]
+    assert f"the lead is {min(leads)} to {max(leads)} images in ten thousand" in spaced
+    digits = last_of_recipe("features-digits")
+    alone = next(
+        row["accuracy"]
+        for row in record("features-digits")["ablation"]
+        if (row["n_layers"], row["readout"], row["whitening"]) == (0, "discriminant", None)
+    )
+    assert f"makes {alone:.3f} by itself, it makes {digits['redunet']:.3f} after five" in spaced
+    assert f"there QDA makes {digits['qda']:.3f}, and nearest subspace" in spaced
+    assert f"with 8 components {digits['subspace']:.3f}" in spaced
+
+
+def test_the_words_about_coding_lengths_are_the_records() -> None:
+    def best(name: str, **settings: Any) -> float:
+        return max(
+            float(candidate["held_out_accuracy"])
+            for candidate in record(f"tune/{name}")["candidates"]
+            if settings.items() <= candidate.items()
+        )
+
+    words = " ".join(RECIPES.split())
+    coding = best("mnist-pixels-coding", readout="coding")
+    subspace, discriminant = (
+        best("mnist-pixels-readouts", readout=readout) for readout in ("subspace", "discriminant")
+    )
+    assert (
+        f"it makes {coding:.3f} without layers, nearest subspace {subspace:.3f} and the "
+        f"discriminant {discriminant:.3f}" in words
+    )
+    alone = best("images-small-cifar10-coding", n_layers=0)
+    assert f"on CIFAR-10's {alone:.3f} without layers, more than any rival" in words
+    assert alone > max(held_out("images-small-cifar10")[method] for method in RIVALS)
+
+
+@pytest.mark.parametrize("name", [*MARKS, "images-fast-mnist"])
+def test_what_was_chosen_for_a_recipe_is_what_was_run(name: str) -> None:
+    settings = record(name)["settings"]
+    chosen = record(f"tune/{name}-redunet")["chosen"]["held_out"]
+    assert {key: settings[key] for key in CHOSEN} == {key: chosen[key] for key in CHOSEN}
+
+
+@pytest.mark.parametrize("name", [*MARKS, *SMALL, "images-fast-mnist"])
+def test_what_was_chosen_for_rivals_is_what_was_run(name: str) -> None:
+    for method in record(name)["methods"]:
+        if method["method"] in RIVALS:
+            best = record(f"tune/{name}-{method['method']}")["chosen"]["held_out"]
+            assert method["settings"].items() <= best.items()
+
+
+def test_the_small_recipe_saves_most_of_its_rivals_errors() -> None:
+    """Of all settings tried on both data sets, added up over them."""
+    saved: dict[tuple[Any, ...], float] = {}
+    for name in SMALL:
+        held = held_out(name)
+        rival = max(held[method] for method in RIVALS)
+        for candidate in record(f"tune/{name}-redunet")["candidates"]:
+            key = tuple(candidate[setting] for setting in CHOSEN)
+            share = (candidate["held_out_accuracy"] - rival) / (1 - rival)
+            saved[key] = saved.get(key, 0.0) + share
+    settings = record("images-small-cifar10")["settings"]
+    assert max(saved, key=lambda key: saved[key]) == tuple(settings[key] for key in CHOSEN)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [[name] for name in (*MARKS, "images-fast-mnist", "features-digits")] + [[*SMALL]],
+    ids=lambda n: n[0],
+)
+def test_nearest_subspace_has_the_components_that_serve_it_best(names: list[str]) -> None:
+    accuracy: dict[int, float] = {}
+    for name in names:
+        for candidate in record(f"tune/{name}-subspace")["candidates"]:
+            r = candidate["n_components"]
+            accuracy[r] = accuracy.get(r, 0.0) + candidate["held_out_accuracy"]
+    for name in names:
+        assert record(name)["settings"]["n_components"] == max(accuracy, key=lambda r: accuracy[r])
+
+
+def test_the_small_recipe_reaches_the_same_on_processor_and_gpu() -> None:
+    on_gpu, on_processor = (record(f"images-small-fashion_mnist{where}") for where in ("", "-cpu"))
+    assert (on_gpu["runs"][0]["machine"]["gpu"], on_processor["runs"][0]["machine"]["gpu"]) == (
+        "NVIDIA H200",
+        None,
+    )
+
+    def accuracies(whole: dict[str, Any]) -> Any:
+        return {
+            one["method"]: [task["accuracy"] for task in one["runs"][0]["tasks"]]
+            for one in whole["methods"]
+        }
+
+    assert accuracies(on_gpu) == accuracies(on_processor)
+
+
+@pytest.mark.parametrize(
+    "name", ["images-plain-fashion_mnist", "images-fixed-mnist", *SMALL, "features-digits"]
+)
+def test_recipes_equal_joint_training_on_real_data(name: str) -> None:
+    found = record(name)["runs"][0]["joint"]["equivalence"]
+    assert found == {"moments": True, "network": True, "file": True, "labels_that_differ": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("images-best-cifar10", "the model file has {:.1f} GB"),
+        ("images-plain-fashion_mnist", "the model file has {:.1f} GB"),
+        ("images-small-cifar10", "the model files have {:.1f} GB"),
+    ],
+)
+def test_the_sizes_of_model_files_are_those_of_the_moments(name: str, words: str) -> None:
+    size = record(name)["runs"][0]["moments_bytes"] / 1e9
+    assert words.format(size) in " ".join(RECIPES.split())

@@ -1,0 +1,304 @@
+"""Records, resuming, and the choice of settings without test data."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.naive_bayes import GaussianNB
+
+from redunet import ReduNetClassifier, SettingsError
+from redunet.datasets import load
+from redunet.experiments.plan import Plan
+from redunet.experiments.runner import peak_memory, run
+from redunet.experiments.selection import held_out_rows, labels_by_components, tune
+from redunet.features import (
+    FeatureMap,
+)
+from redunet.progress import silent
+
+PLAN = Plan(
+    data="digits", n_layers=6, train_per_class=40, test_per_class=20, features="standardize"
+)
+
+
+def stream(plan: Plan = PLAN) -> tuple[Any, FeatureMap]:
+    tasks = plan.stream(load("digits"))
+    return tasks, plan.feature_map(tasks)
+
+
+def numbers(record: dict[str, Any]) -> Any:
+    """What must not depend on interruptions: everything but times, memory and date."""
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in record["tasks"]]
+    return rows, record["summary"], record["settings"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_the_peak_of_memory_is_that_of_the_process_itself() -> None:
+    large = np.ones(2**28, dtype=np.uint8)  # the parent's, which no child must be charged with
+    assert peak_memory() > large.nbytes
+    program = (
+        "from redunet.experiments.runner import peak_memory; "
+        "x = bytearray(SIZE); print(peak_memory())"
+    )
+    few, many = (
+        int(subprocess.check_output([sys.executable, "-c", program.replace("SIZE", str(size))]))
+        for size in (1, 2**27)
+    )
+    assert many - few == pytest.approx(2**27, rel=0.1)
+
+
+class StopError(Exception):
+    """An interruption."""
+
+
+def test_a_record_holds_the_whole_story(tmp_path: Path) -> None:
+    tasks, features = stream()
+    record, model = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
+    assert record == json.loads((tmp_path / "record.json").read_text())
+    assert record["settings"]["n_layers"] == 6
+    assert set(record["versions"]) == {"redunet", "python", "torch", "numpy", "scikit-learn"}
+    assert record["machine"]["cores"] >= 1
+    assert record["peak_memory_bytes"] > 1e7
+    last = record["tasks"][-1]
+    x_test = np.concatenate([task.x_test for task in tasks])
+    y_test = np.concatenate([task.y_test for task in tasks])
+    assert last["accuracy"] == model.score(x_test, y_test) == record["summary"]["last"]
+    assert last["accuracy_by_task"][2] == model.score(tasks[2].x_test, tasks[2].y_test)
+    assert [row["train_samples"] for row in record["tasks"]] == [80] * 5
+    assert [row["test_samples"] for row in record["tasks"]] == [40, 80, 120, 160, 200]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["after-task-5.safetensors", "record.json"]
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 5])
+def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: int) -> None:
+    tasks, features = stream()
+    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
+
+    def stop(what: str, share: float) -> None:
+        if what == f"task {stop_at} of 5":
+            raise StopError
+
+    with pytest.raises(StopError):
+        run(
+            PLAN.learner(features, "cpu", "2GB"),
+            tasks,
+            PLAN.to_dict(),
+            tmp_path / "b",
+            progress=stop,
+        )
+    learnt: list[str] = []
+    resumed, model = run(
+        PLAN.learner(features, "cpu", "2GB"),
+        tasks,
+        PLAN.to_dict(),
+        tmp_path / "b",
+        progress=lambda what, share: learnt.append(what),
+    )
+    assert learnt == [f"task {n} of 5" for n in range(stop_at, 6)]
+    assert numbers(resumed) == numbers(whole)
+    assert model.classes_.tolist() == list(range(10))
+    again, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "b")
+    assert again == resumed
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from redunet.experiments import runner as experiment
+from tests.experiments.test_runner import PLAN, stream
+tasks, features = stream()
+write = experiment.write_record
+def dying(path, record):
+    if len(record["tasks"]) == 3 and sys.argv[2] == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(path, record)
+    if len(record["tasks"]) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+experiment.write_record = dying
+experiment.run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path, when: str) -> None:
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "b"), when]
+    paths = filter(None, (root, os.environ.get("PYTHONPATH")))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True)
+    assert done.returncode == -signal.SIGKILL
+    tasks, features = stream()
+    learnt: list[str] = []
+    resumed, _ = run(
+        PLAN.learner(features, "cpu", "2GB"),
+        tasks,
+        PLAN.to_dict(),
+        tmp_path / "b",
+        progress=lambda what, share: learnt.append(what),
+    )
+    assert learnt[0] == ("task 3 of 5" if when == "before" else "task 4 of 5")
+    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
+    assert numbers(resumed) == numbers(whole)
+
+
+class Bayes(GaussianNB):  # type: ignore[misc]
+    """Somebody else's learner, with nothing but partial_fit and predict that this asks for."""
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        return super().partial_fit(X.reshape(len(X), -1) + 1e-3, y, classes=range(10))
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(X.reshape(len(X), -1))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_learner_can_be_run_and_resumed(tmp_path: Path) -> None:
+    tasks, _ = stream()
+    settings = {"learner": "bayes"}
+    whole, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "a")
+
+    def stop(what: str, share: float) -> None:
+        if what == "task 4 of 5":
+            raise StopError
+
+    with pytest.raises(StopError):
+        run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "b", progress=stop)
+    resumed, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "b")
+    assert numbers(resumed) == numbers(whole)
+
+
+def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
+    tasks, features = stream()
+    run(PLAN.learner(features, "cpu", "2GB"), tasks[:1], PLAN.to_dict(), tmp_path)
+    other = PLAN.changed({"eps": 0.25})
+    with pytest.raises(SettingsError, match="record of a run with another eps: name another"):
+        run(other.learner(features, "cpu", "2GB"), tasks, other.to_dict(), tmp_path)
+    (tmp_path / "record.json").write_text("not a record")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
+
+
+def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) -> None:
+    tasks, features = stream()
+    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
+
+    def stop(what: str, share: float) -> None:
+        if what == "task 3 of 5":
+            raise StopError
+
+    learner = PLAN.learner(features, "cpu", "2GB")
+    with pytest.raises(StopError):
+        run(learner, tasks, PLAN.to_dict(), tmp_path / "b", progress=stop)
+    path = tmp_path / "b" / "record.json"
+    record = json.loads(path.read_text())
+    for key in ("mirrored", "root", "whitening"):
+        del record["settings"][key]
+    path.write_text(json.dumps(record))
+    other = PLAN.changed({"root": True})
+    with pytest.raises(SettingsError, match="record of a run with another root: name another"):
+        run(other.learner(features, "cpu", "2GB"), tasks, other.to_dict(), tmp_path / "b")
+    again, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "b")
+    assert numbers(again) == numbers(whole)
+
+
+class Untouchable:
+    """Test data that must not be looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("test data was touched")
+
+    def __getitem__(self, rows: Any) -> Any:
+        raise AssertionError("test data was touched")
+
+
+def digits_train(n: int = 60) -> tuple[NDArray[Any], NDArray[Any]]:
+    data = load("digits")
+    rows = np.concatenate([np.flatnonzero(data.y_train == c)[:n] for c in range(10)])
+    return data.x_train[rows].reshape(len(rows), -1), data.y_train[rows]
+
+
+def test_tuning_finds_the_better_settings_and_says_on_what() -> None:
+    X, y = digits_train()
+    found = tune(
+        ReduNetClassifier(n_layers=4),
+        X,
+        y,
+        {"eps": [0.5, 30.0], "sharpness": [1.0]},
+        n_components=[1, 10, 64],
+        per_class=15,
+    )
+    assert found["chosen_on"] == "150 training samples, at most 15 of each class"
+    assert len(found["candidates"]) == 4  # 64 components are not below 64 features
+    best = found["chosen"]["held_out"]
+    assert best == found["candidates"][0]
+    assert best["n_components"] == 10
+    assert found["candidates"][-1]["n_components"] == 1
+    paper = found["chosen"]["paper"]
+    assert paper["estimated_label_accuracy"] == max(
+        c["estimated_label_accuracy"] for c in found["candidates"]
+    )
+
+
+def test_tuning_compares_read_outs() -> None:
+    X, y = digits_train()
+    grid: dict[str, list[Any]] = {"readout": ["subspace", "discriminant"], "ridge": [0.01, 1e3]}
+    found = tune(ReduNetClassifier(n_layers=1), X, y, grid, n_components=[2, 4], per_class=15)[
+        "candidates"
+    ]
+    of = {name: [c for c in found if c["readout"] == name] for name in grid["readout"]}
+    assert {name: len(some) for name, some in of.items()} == {"subspace": 4, "discriminant": 2}
+    assert of["subspace"][0]["held_out_accuracy"] == of["subspace"][1]["held_out_accuracy"]
+    assert [c["ridge"] for c in of["discriminant"]] == [0.01, 1e3]
+    model = ReduNetClassifier(n_layers=1, readout="discriminant").fit(X, y)
+    assert np.array_equal(labels_by_components(model, X, [2])[2], model.predict(X))
+
+
+def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them() -> None:
+    X, y = digits_train()
+    mask = held_out_rows(y, 15, seed=3)
+    found = tune(
+        ReduNetClassifier(n_layers=4), X, y, {"eps": [0.4]}, n_components=[8], per_class=15, seed=3
+    )
+    never = ReduNetClassifier(n_layers=4, eps=0.4, n_components=8).fit(X[~mask], y[~mask])
+    assert found["candidates"][0]["held_out_accuracy"] == never.score(X[mask], y[mask])
+    whole = ReduNetClassifier(n_layers=4, eps=0.4).fit(X, y)
+    estimated = whole.classes_[whole.memberships(X[mask])[-1].argmax(axis=1)]
+    assert found["candidates"][0]["estimated_label_accuracy"] == np.mean(estimated == y[mask])
+
+
+def test_labels_by_components_are_those_of_predict() -> None:
+    X, y = digits_train()
+    model = ReduNetClassifier(n_layers=4).fit(X, y)
+    by_components = labels_by_components(model, X, [3, 12])
+    for r, labels in by_components.items():
+        assert np.array_equal(labels, model.set_params(n_components=r).predict(X))
+
+
+def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from redunet.cli import commands
+
+    data = load("digits")
+    blind = SimpleNamespace(
+        name="digits",
+        x_train=data.x_train,
+        y_train=data.y_train,
+        x_test=Untouchable(),
+        y_test=data.y_test,
+    )
+    monkeypatch.setattr(commands, "load", lambda name, folder: blind)
+    plan = Plan(n_layers=2, train_per_class=30, features="standardize")
+    search = commands.Search({"eps": [0.5]}, per_class=8)
+    commands.tune_plan(plan, search, [4], True, tmp_path, "cpu", "2GB", None, silent)
+    record = json.loads((tmp_path / "tune.json").read_text())
+    assert record["plan"]["data"] == "digits"
+    assert record["candidates"][0]["held_out_accuracy"] > 0.8

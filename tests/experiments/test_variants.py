@@ -1,0 +1,60 @@
+"""Which variants a recipe is taken apart into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redunet.estimators.settings import READOUTS
+from redunet.experiments.contest import variants
+from redunet.experiments.plan import Plan
+from redunet.experiments.recipes import find
+
+PLAN = Plan(data="digits").changed(find("images-fast").settings)
+
+
+def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
+    def key(plan: Plan) -> tuple[Any, ...]:
+        return plan.features, plan.whitening, plan.n_layers, plan.step_kind, plan.readout
+
+    found = variants(PLAN)
+    assert len(found) == len(set(found)) == 20
+    assert found.count(PLAN) == 1
+    assert {key(plan) for plan in found} == {
+        ("pixels", None, 0, "relative", "subspace"),
+        ("pixels", None, 1, "relative", "discriminant"),
+        *(
+            ("patches", rho, depth, "relative", readout)
+            for rho in (None, 0.01)
+            for depth in (0, 1)
+            for readout in READOUTS
+        ),
+        ("patches", None, 1, "absolute", "discriminant"),
+    }
+    # Nothing but the ingredients differs.
+    for plan in found:
+        same = {"features", "root", "whitening", "n_layers", "readout"}
+        same |= {"step", "step_kind", "step_decay"}
+        changed = {k for k, v in plan.to_dict().items() if v != PLAN.to_dict()[k]}
+        assert changed <= same
+
+
+def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
+    whitened = PLAN.changed({"whitening": 0.3, "n_layers": 0})
+    found = variants(whitened)
+    assert len(found) == 19
+    assert {plan.whitening for plan in found} == {None, 0.3}
+    assert {(plan.n_layers, plan.step, plan.step_kind) for plan in found if plan.n_layers} == {
+        (1, 0.3, "relative")
+    }
+    paper = Plan(data="mnist").changed(find("paper-mnist").settings)
+    assert len(variants(paper)) == 16
+    assert paper in variants(paper)
+
+
+def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
+    together = Plan(data="mnist").changed(find("images-best").settings)
+    alone = [plan for plan in variants(together) if plan.features in together.kinds]
+    assert alone == [together.changed({"features": kind}) for kind in ("patches", "scattering")]
+    for step in ("root", "mirrored"):
+        assert together.changed({step: False}) in variants(together)
+    assert len(variants(together)) == 23

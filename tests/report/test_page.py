@@ -1,0 +1,270 @@
+"""The command `redunet report`: pages of models and records, and one line for what is neither."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+from redunet import ReduNetClassifier
+from redunet.cli.app import main
+from redunet.errors import ReduNetError
+from redunet.features import Flatten
+from redunet.report.chapters import write_page
+from redunet.report.model_sections import model_sections
+from redunet.report.plots import significant
+from tests.conftest import classes_on_subspaces
+from tests.made_records import KNOWN, Page
+
+RESULTS = Path(__file__).parents[2] / "results"
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def plots(path: Path) -> list[list[dict[str, Any]]]:
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
+    read: list[list[dict[str, Any]]] = json.loads(found[0])
+    return read
+
+
+def titles(path: Path) -> list[str]:
+    return re.findall(r"<h[23]>(.*?)</h[23]>", path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the even rows of the digits."""
+    path = tmp_path_factory.mktemp("models") / "digits.safetensors"
+    X, y = load_digits(return_X_y=True)
+    ReduNetClassifier(n_layers=6).fit(X[::2], y[::2]).save(path)
+    return path
+
+
+def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    said = CliRunner().invoke(main, ["report", str(digits), "--samples", "digits", "-o", str(out)])
+    assert said.exit_code == 0, said.output
+    assert f"Left behind: {out}, 1." in said.output
+    assert out.stat().st_size < 5_000_000
+    assert {tag for tag, _ in Page(out.read_text()).tags} <= set(KNOWN.split())
+    assert titles(out) == [
+        "What it is",
+        "The objective, layer by layer",
+        "The spectra of the classes",
+        "How close the classes are to each other",
+        "The leading directions of each class",
+        "What is taken for what",
+        "Memberships, layer by layer",
+    ]
+    model = ReduNetClassifier.load(digits)
+    (rate,), spectra, angles, directions, (confusion,), memberships = plots(out)
+    rates = [layer.delta_R for layer in model.network_.rates()]
+    assert rate["traces"][0]["y"] == [significant(value) for value in rates]
+    assert [len(trace["y"]) for trace in spectra[0]["traces"]] == [60] * 10
+    assert np.shape(angles[0]["traces"][0]["z"]) == (10, 10)
+    assert len(directions) == 2
+    assert [np.shape(trace["z"]) for trace in directions[0]["traces"]] == [(8, 8)] * 60
+    from redunet.datasets import load
+
+    data = load("digits")
+    X = data.x_test.reshape(len(data.x_test), -1)
+    right = int((model.predict(X) == data.y_test).sum())
+    assert f"{right:,} of {len(X):,} are labelled rightly" in confusion["alt"]
+    first = [int(np.argmax(data.y_test == label)) for label in range(10)]
+    expected = model.memberships(X[first])  # (layers, n, k)
+    for index, view in enumerate(memberships):
+        drawn = np.array(view["traces"][0]["z"])  # (k, layers)
+        assert drawn == pytest.approx(expected[:, index].T, abs=1e-4)
+
+
+def test_samples_of_a_file(digits: Path, tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    out = tmp_path / "page.html"
+    np.savez(tmp_path / "mine.npz", X=X[1:40:2].reshape(-1, 8, 8), y=y[1:40:2])
+    write_page([digits], out, samples=str(tmp_path / "mine.npz"), rows=[3, 17])
+    assert len(plots(out)[-1]) == 2
+    assert "<option>sample 3: labelled 7, truly 7</option>" in out.read_text()
+    np.save(tmp_path / "mine.npy", X[:3])
+    write_page([digits], out, samples=str(tmp_path / "mine.npy"))
+    assert "What is taken for what" not in titles(out)
+    assert "<option>sample 2: labelled 2</option>" in out.read_text()
+
+
+def test_models_without_pictures_layers_or_neighbours(tmp_path: Path) -> None:
+    X, y = classes_on_subspaces(k=3, d=12, per_class=20, rank=3)
+    path, out = tmp_path / "model", tmp_path / "page.html"
+    words = np.array(["<b>cat</b>", "dog & co", "$eel$"])[y]
+    ReduNetClassifier(n_layers=0).fit(X, words).save(path)
+    write_page([path], out)
+    assert titles(out) == [
+        "What it is",
+        "The spectra of the classes",
+        "How close the classes are to each other",
+    ]
+    assert plots(out)[1][0]["traces"][0]["x"] == ["$eel$", "&lt;b&gt;cat&lt;/b&gt;", "dog &amp; co"]
+    ReduNetClassifier(n_layers=2).fit(X[y == 0], y[y == 0]).save(path)
+    write_page([path], out)
+    assert titles(out)[1:] == ["The objective, layer by layer", "The spectra of the classes"]
+
+
+def test_directions_in_colour(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (20, 5, 6, 3)).astype(np.uint8)
+    model = ReduNetClassifier(n_layers=2, features=Flatten((5, 6, 3)), n_components=4)
+    model.fit(images, np.arange(20) % 2).save(tmp_path / "model")
+    write_page([tmp_path / "model"], tmp_path / "page.html")
+    traces = plots(tmp_path / "page.html")[-1][0]["traces"]
+    assert {trace["type"] for trace in traces} == {"image"}
+    assert len(traces) == 2 * 4
+    values = np.array([trace["z"] for trace in traces])
+    assert values.shape == (8, 5, 6, 3)
+    assert values.min() >= 0
+    assert values.max() == 255
+
+
+def test_behind_a_whitening_there_are_no_pixels(
+    digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ReduNetClassifier.load(digits)
+    plain = {section.title: section for section in model_sections(model)}
+    monkeypatch.setattr("redunet.report.model_sections.is_whitened", lambda model: True)
+    whitened = {section.title: section for section in model_sections(model)}
+    title = "The leading directions of each class"
+    (before, after), (learnt,) = (each[title].blocks[0].views for each in (plain, whitened))  # type: ignore[union-attr]
+    assert learnt.name == "before the whitening"
+    assert [t["z"] for t in learnt.traces] == [t["z"] for t in before.traces]
+    assert [t["z"] for t in after.traces] != [t["z"] for t in before.traces]
+
+
+def test_many_classes_stay_below_five_megabytes(tmp_path: Path) -> None:
+    X, y = classes_on_subspaces(k=130, d=25, per_class=12, rank=3)
+    model = ReduNetClassifier(n_layers=30, n_components=5).fit(np.abs(X), y)
+    model.save(tmp_path / "model")
+    np.savez(tmp_path / "mine.npz", x=np.abs(X), y=y)
+    size = write_page(
+        [tmp_path / "model"], tmp_path / "page.html", samples=str(tmp_path / "mine.npz")
+    )
+    assert size == (tmp_path / "page.html").stat().st_size < 5_000_000
+    text = (tmp_path / "page.html").read_text()
+    for said in (
+        "The first 40 of 130 classes.",
+        "The first 12 of 130 classes.",
+        "The 40 classes that come closest to another, of 130.",
+        "the model (40 classes with most mistakes of 130)",
+        "The 20 classes of highest membership, of 130.",
+    ):
+        assert said in text
+    *_, angles, _, (confusion,), memberships = plots(tmp_path / "page.html")
+    assert np.shape(angles[0]["traces"][0]["z"]) == (40, 40)
+    assert np.shape(confusion["traces"][0]["z"]) == (40, 40)
+    assert [np.shape(view["traces"][0]["z"]) for view in memberships] == [(20, 30)] * 12
+    for view in memberships:  # what is left out is small
+        assert np.sum(view["traces"][0]["z"], axis=0).min() > 0.5
+
+
+def test_a_page_of_several_records(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    records = [RESULTS / f"{name}.json" for name in ("mnist", "cifar10", "digits-demo")]
+    assert write_page(records, out) < 5_000_000
+    found = Page(out.read_text())
+    assert len(found.with_tag("article")) == 3
+    assert [link["href"] for link in found.with_tag("a")] == ["#0", "#1", "#2"]
+    drawn = {trace["name"]: trace["y"] for trace in plots(out)[0][0]["traces"]}
+    assert drawn["SI (theirs)"] == [0.997, 0.494, 0.411, 0.297, 0.197]
+    assert len(plots(out)) == 3 + 3 + 2
+
+
+def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(main, ["report", *words, "-o", str(tmp_path / "page.html")])
+        assert done.exit_code == 2
+        assert not (tmp_path / "page.html").exists()
+        assert done.output.count("\n") == 1
+        return done.output
+
+    other = tmp_path / "other"
+    other.write_text("a note")
+    assert said(str(other)) == (
+        f"redunet: expected a model or a record, but {other} is not a redunet model, or is "
+        f"damaged: take another copy of the file\n"
+    )
+    other.write_text('{"half": ')
+    assert f"expected a record in {other}, but it is not JSON" in said(str(other))
+    other.write_text('{"what": "else"}')
+    assert "to be a record of reproduce, run, compare, ablate or demo" in said(str(other))
+    other.write_text('{"what": "a", "variants": [{"name": 3}]}')
+    assert f"expected {other} to be a whole record, but it is not: KeyError" in said(str(other))
+    assert f"cannot read {tmp_path / 'none'}: No such file" in said(str(tmp_path / "none"))
+    assert f"cannot read {tmp_path}: Is a directory" in said(str(tmp_path))
+    mnist = str(RESULTS / "mnist.json")
+    assert "expected a model to show --samples of" in said(mnist, "--samples", "digits")
+    assert "expected --rows of samples, got none" in said(str(digits), "--rows", "1")
+    assert "no such file, and no data set among digits" in said(str(digits), "--samples", "digit")
+    assert "rows from 0 to 598 of digits, got 599" in (
+        said(str(digits), "--samples", "digits", "--rows", "599")
+    )
+    np.savez(tmp_path / "odd.npz", z=[1])
+    assert "to hold an array x, got z" in said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    np.savez(tmp_path / "odd.npz", x=np.zeros((3, 63)))
+    assert "X has 63 features" in said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    np.savez(tmp_path / "odd.npz", x=np.zeros((3, 64)), y=["a", "b", "c"])
+    assert "expected labels such as" in said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    np.save(tmp_path / "odd.npy", np.array([object()]), allow_pickle=True)
+    assert "got" in said(str(digits), "--samples", str(tmp_path / "odd.npy"))
+    other.write_bytes(digits.read_bytes()[:-7])
+    assert "is not a redunet model, or is damaged" in said(str(other))
+
+
+@given(st.binary(max_size=200), st.booleans())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_file_of_samples_is_more_than_an_error(
+    digits: Path, tmp_path: Path, data: bytes, npy: bool
+) -> None:
+    path = tmp_path / "samples.npy"
+    path.write_bytes((b"\x93NUMPY\x01\x00" if npy else b"PK\x03\x04") + data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ReduNetError):
+            write_page([digits], tmp_path / "page.html", samples=str(path))
+
+
+def _shuffled(value: Any, rng: np.random.Generator) -> Any:
+    """The value with some of its parts of another kind."""
+    if rng.random() < 0.03:
+        return rng.choice(np.array([None, "x", 3, [], {}], dtype=object))
+    if isinstance(value, dict):
+        return {key: _shuffled(one, rng) for key, one in value.items()}
+    return [_shuffled(one, rng) for one in value] if isinstance(value, list) else value
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["mnist", "digits-demo"]))
+@settings(
+    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_damaged_record_is_a_page_or_an_error(tmp_path: Path, seed: int, name: str) -> None:
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    for rates in [record, *(run.get("rates") or {} for run in _runs(record))]:
+        rates |= {key: rates[key][:3] for key in ("R", "R_c", "delta_R") if key in rates}
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(_shuffled(record, np.random.default_rng(seed))))
+    with contextlib.suppress(ReduNetError):
+        assert write_page([path], tmp_path / "page.html") > 1_000_000
+
+
+def _runs(record: dict[str, Any]) -> list[dict[str, Any]]:
+    return [run for variant in record.get("variants", []) for run in variant["runs"]]
+
+
+def test_help_shows_an_example() -> None:
+    said = CliRunner().invoke(main, ["report", "--help"]).output
+    words = " ".join(said.split())
+    assert "Example: redunet report demo/digits.safetensors --samples digits -o page.html" in words

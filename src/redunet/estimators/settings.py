@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from redunet.core.construction import Schedule
+from redunet.core.readouts import READOUTS
 from redunet.errors import SettingsError
 
 DEFAULT_COMPONENTS = 28
@@ -19,8 +20,6 @@ MOST_LAYERS = 10_000
 """Far beyond any use: a file of a few bytes must not ask for days of work."""
 
 MOST_COMPONENTS = 2**20
-
-READOUTS = ("subspace", "coding", "discriminant", "regression")
 
 LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01, "tol": None}
 """Settings that came after the first model files, with the values that need not be written."""
@@ -40,7 +39,7 @@ class Settings:
     sharpness: float
     n_components: int | None
     whitening: float | None
-    readout: Literal["subspace", "coding", "discriminant", "regression"]
+    readout: str
     ridge: float
     dtype: Literal["float64", "float32"]
     tol: float | None
@@ -66,7 +65,7 @@ class Settings:
             whitening=None
             if whitening is None
             else number("whitening", whitening, above=0.0, most=1e6),
-            readout=one_of("readout", values["readout"], READOUTS),
+            readout=one_of("readout", values["readout"], tuple(READOUTS)),
             ridge=number("ridge", values["ridge"], above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
             tol=None

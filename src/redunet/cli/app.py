@@ -123,12 +123,11 @@ def run(
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
     """
     from redunet.cli.commands import own_experiment, verdict
-    from redunet.experiments.plan import Plan
-    from redunet.experiments.recipes import planned
+    from redunet.experiments.plan import planned
     from redunet.experiments.reproduce import carry_out
 
     plan = planned(recipe)
-    plan = Plan.from_toml(config, plan) if config else plan
+    plan = plan.changed_by_file(config) if config else plan
     plan = plan.changed({"data": data} if data else {}).changed(parsed(settings))
     words = [f"--recipe {recipe}"] if recipe else []
     words += [f"--set {word}" for word in settings or []]
@@ -183,7 +182,7 @@ def tune(
     or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
     from redunet.cli.commands import Search, tune_plan, tune_rival
-    from redunet.experiments.recipes import planned
+    from redunet.experiments.plan import planned
 
     plan = planned(recipe).changed({"data": data, **parsed(settings)})
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}

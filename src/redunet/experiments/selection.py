@@ -24,8 +24,8 @@ from redunet.core.readouts import NearestSubspace, read_out
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import whole_number
 from redunet.progress import Progress, silent
+from redunet.validation import whole_number
 
 SEARCHED = (
     "n_layers",

@@ -23,9 +23,9 @@ from redunet.cli.files.matching import (
 )
 from redunet.errors import DataError, FileAccessError, SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import of_model
 from redunet.features import FeatureMap
 from redunet.progress import Progress, silent
 from redunet.user_data import Source, Wanted
@@ -57,7 +57,7 @@ def learn(
         Of the model.
     data : sequence of Path
     settings : mapping
-        Of a new model, as `redunet.experiments.recipes.of_model` knows them.
+        Of a new model, as `ModelSettings` has them.
     wanted : Wanted
     recipe : str, default=None
         Of a new model: settings under one name, which single ones replace.
@@ -78,12 +78,12 @@ def learn(
                 f"{path} exists and keeps the settings that it was made with: "
                 f"leave out {', '.join(given)}, or name a new model"
             )
-        plan, of_input = of_model(settings, recipe)
+        made_with = model_settings(recipe, settings)
         sources = open_all(data, wanted, model)
         created = model is None
         if model is None:
-            features = _features(plan, sources, device, progress)
-            model = plan.learner(features, device, "2GB").set_params(**of_input)
+            features = _features(made_with, sources, device, progress)
+            model = made_with.learner(features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
         columns = sources[0].columns
         for source, batch in read(sources, "learning", progress):
@@ -186,17 +186,17 @@ def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def _features(
-    plan: Plan, sources: Sequence[Source], device: str, progress: Progress
+    settings: ModelSettings, sources: Sequence[Source], device: str, progress: Progress
 ) -> FeatureMap | None:
     """The feature map of a new model, made for and from its first data."""
     first = next(batch.X for _, batch in read(sources, "opening", silent))
     shape = first.shape[1:]
-    if len(shape) == 1 and plan.features == "pixels" and shape[0] > MOST_FEATURES:
+    if len(shape) == 1 and settings.features == "pixels" and shape[0] > MOST_FEATURES:
         raise DataError(_too_many(shape[0]))
     samples = first
-    if plan.features != "pixels" and plan.statistics_from != "nowhere":
+    if settings.features != "pixels" and settings.statistics_from != "nowhere":
         samples = _spread(sources, max(1, _SAMPLE_BYTES // (8 * math.prod(shape))), progress)
-    features = plan.features_for(samples, resolve_device(device))
+    features = settings.features_for(samples, resolve_device(device))
     if features is not None and features.n_features > MOST_FEATURES:
         raise DataError(_too_many(features.n_features))
     return features

@@ -114,7 +114,7 @@ def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
         ("mirrored = 1", "expected mirrored to be true or false, got 1"),
         ("root = 'yes'", "expected root to be true or false, got 'yes'"),
         ("threshold = 'low'", "expected threshold to be a number, got 'low'"),
-        ("n_scales = 0", "expected n_scales to be a whole number from 1 on, got 0"),
+        ("n_scales = 0", "expected n_scales to be a whole number from 1 to 32, got 0"),
         ("n_layers = ", "is not a TOML file"),
     ],
 )

@@ -178,6 +178,15 @@ class ReduNetClassifier(
             self._settings(), resolve_device(self.device), parse_memory(self.memory)
         )
 
+    @classmethod
+    def name(cls) -> str:
+        """What `redunet learn --estimator` calls it."""
+        return "redunet"
+
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters of network and read-out, by name, checked."""
+        return self._settings().to_dict()
+
     def _settings(self) -> Settings:
         """The parameters of network and read-out, checked."""
         return Settings.of(self)

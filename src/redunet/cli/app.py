@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from typer.core import TyperGroup
 
 from redunet._version import __version__
+from redunet.cli.interrupts import begin
 from redunet.cli.models import COMMANDS
+from redunet.cli.one_line import EXIT_CODES, OneLineErrors
 from redunet.cli.options import (
     DataDir,
     DataName,
@@ -30,40 +28,16 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.recipes import RECIPE_COMMANDS
-from redunet.errors import ReduNetError
+from redunet.cli.terminal import Screen as Console
 
-
-class OneLineErrors(TyperGroup):
-    """A user's mistake is one line and exit code 2; an interruption one line and exit code 1."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may not be text
-            sys.stdout.reconfigure(errors="backslashreplace")
-        try:
-            return super().invoke(ctx)
-        except ReduNetError as error:
-            typer.echo(f"redunet: {error}", err=True)
-            ctx.exit(2)
-        except KeyboardInterrupt as stop:
-            said = stop.args[0] if stop.args else "stopped; what was finished is kept"
-            typer.echo(f"redunet: {said}", err=True)
-            ctx.exit(1)
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):
-                raise
-            typer.echo("redunet: not enough memory; what was there before is unchanged", err=True)
-            ctx.exit(1)
-
+EXPERIMENTS = "Experiments"
 
 main = typer.Typer(
     cls=OneLineErrors,
     help="Class-incremental learning that never forgets, exactly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0, done; 1, stopped before the end, by Ctrl-C or for want of memory; "
-    "2, something given could not be used, and one line says what. After 1 and 2 a model file is "
-    "as it was.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -83,7 +57,11 @@ def redunet(
     """Class-incremental learning that never forgets, exactly."""
 
 
-@main.command()
+for command in COMMANDS:
+    main.command(rich_help_panel="Models")(command)
+
+
+@main.command(rich_help_panel=EXPERIMENTS)
 def demo(out: Out = Path("demo")) -> None:
     """Learn scikit-learn's digits in five tasks, then forget a class; no download.
 
@@ -91,10 +69,11 @@ def demo(out: Out = Path("demo")) -> None:
     """
     from redunet.experiments.demo import run_demo
 
-    run_demo(out, Console())
+    begin()
+    run_demo(out, Console(markup=True, highlight=True))
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def run(
     data: Annotated[
         str | None, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")
@@ -147,7 +126,7 @@ def run(
     Console().print(*verdict(record, out), sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def tune(
     data: DataName = "digits",
     out: Out = Path("runs/tune"),
@@ -196,7 +175,7 @@ def tune(
     Console().print(*said, sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def reproduce(
     name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
     out: Annotated[Path | None, typer.Option(help="Folder; by default runs/NAME.")] = None,
@@ -237,7 +216,7 @@ def reproduce(
     Console().print(*commands.verdict(record, out), sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def compare(
     data: DataName = "digits",
     methods: Annotated[
@@ -294,7 +273,7 @@ def compare(
     Console().print(*standings(record, out), sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def report(
     sources: Annotated[
         list[Path],
@@ -336,5 +315,5 @@ def report(
     Console().print(f"Left behind: {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
 
 
-for command in (*RECIPE_COMMANDS, *COMMANDS):
-    main.command()(command)
+for experiment in RECIPE_COMMANDS:
+    main.command(rich_help_panel=EXPERIMENTS)(experiment)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from redunet.cli.options import (
     DataDir,
@@ -20,6 +19,7 @@ from redunet.cli.options import (
     progress_bar,
     whole_numbers,
 )
+from redunet.cli.terminal import Screen as Console
 
 
 def recipes() -> None:

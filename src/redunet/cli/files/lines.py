@@ -7,7 +7,6 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 Found = dict[str, Any]
 Lines = list[Any]
@@ -68,7 +67,7 @@ def evaluated(found: Found) -> Lines:
     classes = _table("Class by class", ["class", "samples", "correct", "recall", "precision"])
     for row in found["classes"]:
         classes.add_row(
-            Text(str(row["class"])),
+            str(row["class"]),
             f"{row['samples']:,}",
             f"{row['correct']:,}",
             _share(row["recall"]),
@@ -136,7 +135,11 @@ def _class_table(found: Found) -> Table:
                 f"{last['mean'][index][near]:.1f}°",
                 f"{last['smallest'][index][near]:.1f}°",
             ]
+<<<<<<< HEAD
         table.add_row(Text(names[index]), _count(row), *map(Text, cells))
+=======
+        table.add_row(names[index], f"{row['samples']:,}{few}", *cells)
+>>>>>>> c7bdd5d (Hear Ctrl-C at every moment, print by one safe function, end every mistake in one line)
     return table
 
 
@@ -171,14 +174,14 @@ def _confusion(found: Found) -> Lines:
         return [f"The confusion matrix of {len(labels)} classes is in the output of --json."]
     table = _table("Confusion matrix: true classes down, given ones across", ["", *labels])
     for label, row in zip(labels, found["confusion"], strict=True):
-        table.add_row(Text(label), *(str(count) if count else "·" for count in row))
+        table.add_row(label, *(str(count) if count else "·" for count in row))
     return [table]
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     for index, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if index else "left")
+        table.add_column(heading, justify="right" if index else "left")
     return table
 
 

@@ -108,7 +108,7 @@ def _distance_table(found: Found) -> Table:
         if others:
             near = min(others, key=distances.__getitem__)
             cells = [str(rows[near]["class"]), f"{distances[near]:.4f}"]
-        table.add_row(Text(str(row["class"])), _count(row), *map(Text, cells))
+        table.add_row(str(row["class"]), _count(row), *cells)
     return table
 
 
@@ -135,11 +135,7 @@ def _class_table(found: Found) -> Table:
                 f"{last['mean'][index][near]:.1f}°",
                 f"{last['smallest'][index][near]:.1f}°",
             ]
-<<<<<<< HEAD
-        table.add_row(Text(names[index]), _count(row), *map(Text, cells))
-=======
-        table.add_row(names[index], f"{row['samples']:,}{few}", *cells)
->>>>>>> c7bdd5d (Hear Ctrl-C at every moment, print by one safe function, end every mistake in one line)
+        table.add_row(names[index], _count(row), *cells)
     return table
 
 

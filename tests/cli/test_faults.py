@@ -180,13 +180,13 @@ def test_arrays_that_make_no_sense(tmp_path: Path, taught: dict[str, Path], name
     raw, message = BAD_ARRAYS[name]
     (tmp_path / "X.npy").write_bytes(raw)
     np.save(tmp_path / "y.npy", WORDS[ROWS])
-    command = ("learn", taught["columns"], tmp_path / "X.npy", "--label", tmp_path / "y.npy")
+    command = ("learn", taught["images"], tmp_path / "X.npy", "--label", tmp_path / "y.npy")
     assert message in refused(*command)
-    assert message in refused("predict", taught["columns"], tmp_path / "X.npy")
+    assert message in refused("predict", taught["images"], tmp_path / "X.npy")
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("X.npy", raw)
         archive.writestr("y.npy", npy(WORDS[ROWS]))
-    refused("learn", taught["columns"], tmp_path / "a.npz")
+    refused("learn", taught["images"], tmp_path / "a.npz")
 
 
 def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

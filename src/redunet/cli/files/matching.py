@@ -13,15 +13,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.core.moments import check_labels
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
 from redunet.estimators.base import LearntFeaturesWarning
+from redunet.estimators.checked_input import checked_labels
+from redunet.estimators.state import shown
 from redunet.progress import Progress
 from redunet.user_data import Batch, Source, Wanted, open_source
 
 
-def open_all(data: Sequence[Path], wanted: Wanted, model: Estimator | None) -> list[Source]:
-    """Sources of what a model can take; None is a model that is still to be made."""
+def open_all(
+    data: Sequence[Path],
+    wanted: Wanted,
+    model: Estimator | None,
+    *,
+    changing: bool = False,
+) -> list[Source]:
+    """Sources of what a model can take.
+
+    Parameters
+    ----------
+    data : sequence of Path
+    wanted : Wanted
+    model : Estimator, or None
+        None is a model that is still to be made.
+    changing : bool, default=False
+        Whether the data is to be learnt or withdrawn. It must then have the column
+        names of the model, or none where the model has none.
+    """
     if model is not None:
         shape = None if model.features is None else model.features.input_shape
         if shape is not None and len(shape) == 3 and shape[2] == 1:
@@ -33,11 +53,9 @@ def open_all(data: Sequence[Path], wanted: Wanted, model: Estimator | None) -> l
             shape=shape if shape is not None and len(shape) > 1 else None,
         )
     sources = [open_source(path, wanted) for path in data]
+    known = sources[0].columns if model is None else wanted.columns or None
     for source in sources:
-        check_columns(
-            sources[0].columns if model is None else wanted.columns or None,
-            source,
-        )
+        check_columns(known, source, changing)
     return sources
 
 
@@ -73,21 +91,35 @@ def labels_like(labels: NDArray[Any], kind: type | None) -> NDArray[Any]:
     """
     if kind is int and labels.dtype.kind in "UO":
         for label in labels.tolist():
-            if not re.fullmatch(r"-?\d{1,18}", str(label), re.ASCII):
+            # Only as a number is usually written: "007" is another label than "7".
+            if not re.fullmatch(r"0|-?[1-9]\d{0,18}", str(label), re.ASCII):
                 raise DataError(
                     f"expected whole numbers as labels, as the model has them, got {label!r}"
                 )
-        return labels.astype(np.int64)
-    if kind is str and labels.dtype.kind in "iu":
-        return labels.astype(str)
-    if kind is str and labels.dtype.kind == "f" and (labels == np.round(labels)).all():
-        return labels.astype(np.int64).astype(str)
+        numbers = [int(label) for label in labels.tolist()]
+        check_labels(numbers)
+        return np.array(numbers, dtype=np.int64)
+    if kind is str and labels.dtype.kind in "iuf":
+        return np.array([str(label) for label in checked_labels(labels, len(labels))])
     return labels
 
 
-def check_columns(known: Sequence[str] | None, source: Source) -> None:
-    """Complain of columns that are not those that the model knows, in their order."""
+def check_columns(known: Sequence[str] | None, source: Source, changing: bool = False) -> None:
+    """Raise a DataError unless columns are those that the model knows, in their order.
+
+    Names on one side only are an error where the model is to be changed.
+    """
     found = source.columns
+    if changing and known is None and found is not None:
+        raise DataError(
+            f"expected data without column names, like that learnt before, got {source.path} with "
+            f"the columns {shown(found)}: save it as .npz, or learn it in a model of its own"
+        )
+    if changing and known is not None and found is None:
+        raise DataError(
+            f"expected the columns {shown(known)}, got {source.path} without column names: "
+            f"save it as .csv or .parquet, or learn it in a model of its own"
+        )
     if known is None or found is None or list(known) == list(found):
         return
     if len(known) != len(found):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,14 @@ from redunet.cli.files.matching import (
     read,
     samples_for,
 )
-from redunet.errors import DataError, DataTypeError, FileAccessError, SettingsError
-from redunet.estimators import ClosedForm, Estimator, estimator_named, load
+from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
+from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.features import FeatureMap
 from redunet.progress import Progress, silent
-from redunet.user_data import Source, Wanted
+from redunet.user_data import Batch, Source, Wanted
 
 Found = dict[str, Any]
 
@@ -95,20 +96,13 @@ def learn(
         make = estimator_named(estimator or "redunet")
         own, shared = _own_settings(make, settings)
         made_with = model_settings(recipe, shared)
-        sources = open_all(data, wanted, model)
+        sources = open_all(data, wanted, model, changing=True)
         created = model is None
         if model is None:
             features = _features(made_with, sources, device, progress)
             model = _new(make, own, made_with, features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
-        columns = sources[0].columns
-        for source, batch in read(sources, "learning", progress):
-            with at(source, batch):
-                kind = label_type(model) if hasattr(model, "moments_") else None
-                labels = labels_like(_labels(batch.y), kind)
-                model.partial_fit(samples_for(model, batch), labels)
-                if created and columns and not hasattr(model, "feature_names_in_"):
-                    model.feature_names_in_ = np.asarray(columns, dtype=object)
+        _change(MomentEstimator.partial_fit_batches, model, sources, "learning", progress)
         model.save(path)
     now = dict(zip(model.moments_, model.moments_.counts, strict=True))
     changed = {label: count - before.get(label, 0) for label, count in now.items()}
@@ -152,13 +146,10 @@ def unlearn(
     notes: list[str] = []
     with changing(path, tell):
         model = load(path, device)
-        sources = open_all(data, wanted, model)
-        before, kind = sum(model.moments_.counts), label_type(model)
+        sources = open_all(data, wanted, model, changing=True)
+        before = sum(model.moments_.counts)
         with noting(notes):
-            for source, batch in read(sources, "withdrawing", progress):
-                with at(source, batch):
-                    labels = labels_like(_labels(batch.y), kind)
-                    model.unlearn(samples_for(model, batch), labels)
+            _change(MomentEstimator.unlearn_batches, model, sources, "withdrawing", progress)
         model.save(path)
     return {
         "withdrawn": before - sum(model.moments_.counts),
@@ -218,10 +209,39 @@ def _existing(path: Path, device: str) -> Estimator | None:
     return load(path, device) if path.exists() else None
 
 
-def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
-    if y is None:
-        raise DataError("expected labels, got none: name them with --label")
-    return y
+def _change(
+    change: Callable[..., MomentEstimator],
+    model: Estimator,
+    sources: Sequence[Source],
+    what: str,
+    progress: Progress,
+) -> None:
+    """Learn or withdraw all data at once; an error says which part of the data it is about."""
+    try:
+        pairs = ((X, y) for _, _, X, y in _labelled(model, sources, what, progress))
+        change(model, pairs, sources[0].columns)
+    except FileAccessError:
+        raise
+    except ReduNetError:
+        trial = copy.copy(model)
+        for source, batch, X, y in _labelled(model, sources, what, silent):
+            with at(source, batch):
+                change(trial, [(X, y)], source.columns)
+        raise
+
+
+def _labelled(
+    model: Estimator, sources: Sequence[Source], what: str, progress: Progress
+) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[Any]]]:
+    """All batches, each with samples and labels as the model takes them."""
+    kind = label_type(model) if hasattr(model, "moments_") else None
+    for source, batch in read(sources, what, progress):
+        with at(source, batch):
+            if batch.y is None:
+                raise DataError("expected labels, got none: name them with --label")
+            labels = labels_like(batch.y, kind)
+        kind = kind or (int if labels.dtype.kind in "iuf" else str)
+        yield source, batch, samples_for(model, batch), labels
 
 
 def _features(

@@ -201,7 +201,7 @@ def test_no_space_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("redunet.cli.files.lock.json.dumps", full)
+    monkeypatch.setattr("redunet.lock.json.dumps", full)
     assert "No space left" in refused("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
     assert not list(tmp_path.glob(".*"))
 

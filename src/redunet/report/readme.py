@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from redunet.files import write_bytes
 from redunet.report.ablation import recipe_markdown, recipes_markdown
 from redunet.report.methods import comparison_markdown
 from redunet.report.tables import accuracy_markdown, markdown_table
@@ -69,7 +70,7 @@ def main(words: list[str]) -> int:
         text = path.read_text(encoding="utf-8")
         wanted = filled(text, path.parent)
         if not check:
-            path.write_text(wanted, encoding="utf-8")
+            write_bytes(path, wanted.encode())
         elif text != wanted:
             sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
             differ = 1

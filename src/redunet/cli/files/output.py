@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from redunet.errors import DataError, FileAccessError
+from redunet.errors import DataError
+from redunet.files import writing
 
 Write = Callable[[Sequence[str], NDArray[Any], NDArray[Any]], None]
 """Takes names of samples (n,), their labels (n,), their scores (n, k)."""
@@ -28,23 +28,8 @@ def predictions_file(path: Path, classes: NDArray[Any]) -> Iterator[Write]:
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise DataError(f"expected a name that ends in {', '.join(ENDINGS)}, got {path}")
-    temporary = path.absolute().parent / f".{path.name}.writing"
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(21, "a folder is in the way", str(path))
-        try:
-            with open(temporary, "wb") as file, writer(file, classes) as write:
-                yield write
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except FileAccessError:
-        raise
-    except OSError as error:
-        raise FileAccessError(
-            f"cannot write {path}: {error.strerror or error}; check the folder, its permissions "
-            f"and the free space"
-        ) from error
+    with writing(path) as file, writer(file, classes) as write:
+        yield write
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.cli import interrupts
-from redunet.cli.files.lock import Tell
-from redunet.cli.files.lock import changing as locked
 from redunet.cli.files.look import held
 from redunet.cli.files.matching import (
     at,
@@ -31,6 +29,9 @@ from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.features import FeatureMap
+from redunet.files import follow, is_special, refuse_overwriting
+from redunet.lock import Tell
+from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
 from redunet.user_data import Batch, Source, Wanted
 
@@ -43,10 +44,10 @@ _SAMPLE_BYTES = 2**27
 
 
 @contextmanager
-def changing(path: Path, tell: Tell) -> Iterator[None]:
+def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
     """Hold a model file alone; an interruption says what has become of it."""
-    with locked(path, tell), interrupts.outcome(path):
-        yield
+    with locked(path, tell) as notes, interrupts.outcome(path):
+        yield notes
 
 
 def learn(
@@ -84,7 +85,7 @@ def learn(
     dict
         What was learnt, and what the model holds now.
     """
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = _existing(path, device)
         options = {"estimator": estimator, "recipe": recipe}
         given = [*(name for name in options if options[name]), *sorted(settings)]
@@ -111,7 +112,8 @@ def learn(
         "learnt": _counted({label: count for label, count in changed.items() if count}),
         "new_classes": [label for label in now if label not in before],
         "left_out": [file for source in sources for file in source.left_out],
-        "notes": [
+        "notes": notes
+        + [
             f"class {label!r} has one sample: what is kept of it is that sample"
             for label, count in now.items()
             if count == 1
@@ -123,8 +125,7 @@ def learn(
 
 def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
     """Withdraw classes, as if they had never been seen."""
-    notes: list[str] = []
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = load(path)
         gone = labels_like(np.array(classes), label_type(model)).tolist()
         with noting(notes):
@@ -143,8 +144,7 @@ def unlearn(
     progress: Progress = silent,
 ) -> Found:
     """Withdraw samples, as if they had never been seen."""
-    notes: list[str] = []
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = load(path, device)
         sources = open_all(data, wanted, model, changing=True)
         before = sum(model.moments_.counts)
@@ -163,8 +163,10 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
     """One model of what several have learnt, as if it had seen it all."""
     if len(paths) < 2:
         raise DataError(f"expected at least two models to merge, got {len(paths)}")
-    with changing(out, tell):
-        if out.exists():
+    refuse_overwriting(out, paths)
+    streamed = is_special(follow(out))
+    with nullcontext() if streamed else changing(out, tell):
+        if not streamed and out.exists():
             raise FileAccessError(f"{out} exists already: choose another name, or remove it")
         whole: Any = load(paths[0])
         for path in paths[1:]:

@@ -18,8 +18,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from redunet import FileAccessError
-from redunet import files
+from redunet import FileAccessError, files
 from redunet.files import refuse_overwriting, write_bytes, writing
 from tests.estimators.test_storage_writing import listing, powerless
 from tests.fuzz.writing import STORMS

@@ -109,7 +109,10 @@ def predict(
     """
     from redunet.cli.files import ask, lines, output
     from redunet.estimators import load
+    from redunet.files import refuse_overwriting
 
+    if out is not None:
+        refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
     wanted = _wanted(False, label, skip_bad)
     if out is None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
-from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.files import refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.ablation import ablation_sections
 from redunet.report.blocks import Block, Chapter, Grid, Picture, Plot, Section, Words
@@ -60,6 +60,7 @@ def write_page(
     """
     if rows and samples is None:
         raise SettingsError("expected --rows of samples, got none: name them with --samples")
+    refuse_overwriting(out, [*paths, *([samples] if samples else [])])
     chapters = []
     models = 0
     for index, path in enumerate(paths):
@@ -79,7 +80,7 @@ def write_page(
     if samples and not models:
         raise SettingsError("expected a model to show --samples of, got records only")
     data = page(chapters).encode()
-    storage.write_bytes(out, data)
+    write_bytes(out, data)
     return len(data)
 
 

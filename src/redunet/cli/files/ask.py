@@ -43,10 +43,6 @@ def predict(
     """
     sources = open_all(data, wanted, model)
     if isinstance(out, Path):
-        if any(out.exists() and out.samefile(path) for path in data):
-            raise DataError(
-                f"expected another name for the predictions than that of the data, {out}"
-            )
         with predictions_file(out, model.classes_) as write:
             n = _write_all(model, sources, write, progress)
     else:

@@ -10,6 +10,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,12 +175,11 @@ def test_the_mode_of_a_new_file_is_the_users(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared() -> Iterator[Path]:
     """A folder that every user can reach and write."""
-    folder = tmp_path_factory.mktemp("shared")
-    for place in (folder, *list(folder.parents)[:2]):
-        place.chmod(0o777)
-    return folder
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 @as_root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar
 from redunet.cli.terminal import note, say, say_json
+from redunet.text import csv_cell, shown
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[
@@ -99,11 +101,16 @@ def predict(
     device: Device = "auto",
     memory: Memory = "2GB",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
+    raw_csv: Annotated[
+        bool, typer.Option("--raw-csv", help="Write no apostrophe before =, +, -, @ in CSV.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Label samples; write labels, and scores between 0 and 1 for each class.
 
-    Images may lie in one folder or in several, and a single image will do.
+    Images may lie in one folder or in several, and a single image will do. In CSV, a label or name
+    that begins with =, +, - or @ and is no number gets an apostrophe in front, so that no
+    spreadsheet runs it as a formula.
 
     Example: redunet predict birds.safetensors new-photos/ -o labels.csv
     """
@@ -115,14 +122,18 @@ def predict(
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
     wanted = _wanted(False, label, skip_bad)
+    cell = str if raw_csv else csv_cell
     if out is None:
-        kind = output.json_lines if as_json else output.csv_lines
+        # A terminal would act on control characters in a name; a file takes names as they are.
+        show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
+        rows = partial(output.csv_lines, cell=show)
+        kind = output.json_lines if as_json else rows
         with progress_bar(quiet) as progress, kind(sys.stdout.buffer, known.classes_) as write:
             found = ask.predict(known, data, wanted, write, progress)
         _notes(found, quiet)
         return
     with progress_bar(quiet) as progress:
-        found = ask.predict(known, data, wanted, out, progress)
+        found = ask.predict(known, data, wanted, out, progress, cell)
     _say(found, lines.predicted, as_json, quiet)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import torch
@@ -314,9 +315,11 @@ class ClassMoments:
                 known = False
             if not known:
                 names = ", ".join(map(repr, list(self._table)[:10])) or "none"
+                words = [one for one in self._table if isinstance(one, str)]
+                near = get_close_matches(label, words, n=1) if isinstance(label, str) else []
                 raise DataError(
                     f"expected a class that was learnt ({names}{', …' * (len(self) > 10)}), "
-                    f"got {label!r}"
+                    f"got {label!r}" + "".join(f": did you mean {one!r}?" for one in near)
                 )
         return labels
 

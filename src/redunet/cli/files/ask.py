@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.cli.files.matching import at, label_type, labels_like, open_all, read, samples_for
-from redunet.cli.files.output import Write, predictions_file
+from redunet.cli.files.output import Cell, Write, predictions_file
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
+from redunet.text import csv_cell
 from redunet.user_data import Batch, Source, Wanted
 
 Found = dict[str, Any]
@@ -26,6 +27,7 @@ def predict(
     wanted: Wanted,
     out: Path | Write,
     progress: Progress = silent,
+    cell: Cell = csv_cell,
 ) -> Found:
     """Label samples, and write labels and scores.
 
@@ -36,6 +38,8 @@ def predict(
     wanted : Wanted
     out : Path, or a function that takes each batch's names, labels and scores
     progress : callable
+    cell : callable
+        How labels and names are written into a CSV file.
 
     Returns
     -------
@@ -43,7 +47,7 @@ def predict(
     """
     sources = open_all(data, wanted, model)
     if isinstance(out, Path):
-        with predictions_file(out, model.classes_) as write:
+        with predictions_file(out, model.classes_, cell) as write:
             n = _write_all(model, sources, write, progress)
     else:
         n = _write_all(model, sources, out, progress)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import fmean, median
 from typing import Any
 
 from rich import box
@@ -12,6 +14,8 @@ Found = dict[str, Any]
 Lines = list[Any]
 
 _SHOWN = 20
+_WORST = 10
+_EVERYTHING = "All classes, and the confusion matrix, are in the output of --json."
 
 
 def learnt(found: Found) -> Lines:
@@ -63,9 +67,14 @@ def holdings(found: Found) -> str:
 
 
 def evaluated(found: Found) -> Lines:
-    """Accuracy, classes, confusion matrix."""
-    classes = _table("Class by class", ["class", "samples", "correct", "recall", "precision"])
-    for row in found["classes"]:
+    """Accuracy, classes, confusion matrix; of many classes a summary, and the worst first."""
+    rows, many = found["classes"], len(found["classes"]) > _SHOWN
+    if many:
+        rows = sorted(rows, key=lambda row: math.inf if row["recall"] is None else row["recall"])
+        rows = rows[:_WORST]
+    title = f"The {_WORST} classes of lowest recall" if many else "Class by class"
+    classes = _table(title, ["class", "samples", "correct", "recall", "precision"])
+    for row in rows:
         classes.add_row(
             str(row["class"]),
             f"{row['samples']:,}",
@@ -75,9 +84,38 @@ def evaluated(found: Found) -> Lines:
         )
     return [
         f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples.",
+        *([_recall_line(found)] if many else []),
         classes,
-        *_confusion(found),
+        *([_confusions(found), _EVERYTHING] if many else [_confusion(found)]),
     ]
+
+
+def _recall_line(found: Found) -> str:
+    recalls = [row["recall"] for row in found["classes"] if row["recall"] is not None]
+    perfect = sum(recall == 1 for recall in recalls)
+    return (
+        f"Recall of {_classes(len(recalls))} with samples: mean {fmean(recalls):.4f}, "
+        f"median {median(recalls):.4f}, lowest {min(recalls):.4f}; 1 for {perfect:,} of them."
+    )
+
+
+def _confusions(found: Found) -> Table:
+    """The most frequent mistakes, of many classes."""
+    labels, samples = found["labels"], [row["samples"] for row in found["classes"]]
+    pairs = [
+        (count, true, given)
+        for true, row in enumerate(found["confusion"])
+        for given, count in enumerate(row)
+        if count and true != given
+    ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
+    table = _table("The most frequent confusions", ["true", "predicted", "samples", "of its class"])
+    table.columns[1].justify = "left"
+    for count, true, given in pairs[:_WORST]:
+        table.add_row(
+            str(labels[true]), str(labels[given]), f"{count:,}", f"{count / samples[true]:.1%}"
+        )
+    return table
 
 
 def inspected(found: Found) -> Lines:
@@ -164,14 +202,12 @@ def _rate_lines(delta_R: Sequence[float]) -> Lines:
     return lines
 
 
-def _confusion(found: Found) -> Lines:
+def _confusion(found: Found) -> Table:
     labels = [str(label) for label in found["labels"]]
-    if len(labels) > _SHOWN:
-        return [f"The confusion matrix of {len(labels)} classes is in the output of --json."]
-    table = _table("Confusion matrix: true classes down, given ones across", ["", *labels])
+    table = _table("Confusion matrix: true classes in rows, predicted in columns", ["", *labels])
     for label, row in zip(labels, found["confusion"], strict=True):
         table.add_row(label, *(str(count) if count else "·" for count in row))
-    return [table]
+    return table
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:

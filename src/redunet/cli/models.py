@@ -26,16 +26,14 @@ Label = Annotated[
     str | None,
     typer.Option(
         help="Column or array of the labels, by default the one called label, class, target or y; "
-        "for .npy the file that holds them."
+        "for .npy data, the .npy file of the labels."
     ),
 ]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and name them.")
+    bool, typer.Option("--skip-bad", help="Skip images that cannot be used, and list them.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but what was asked for, and errors.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer and errors.")]
 
 
 def learn(
@@ -61,7 +59,7 @@ def learn(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Create a model or extend it: new classes, or more samples of old ones.
+    """Create a model, or add new classes or more samples to it.
 
     Data may be larger than memory. Settings are given when the model is created, and kept in it:
     an estimator, a recipe, and those of `redunet run` but for the stream's, and normalize and
@@ -94,7 +92,7 @@ def predict(
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; else what is printed."),
+        typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; by default print CSV."),
     ] = None,
     label: Label = None,
     skip_bad: SkipBad = False,
@@ -106,9 +104,9 @@ def predict(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Label samples; write labels, and scores between 0 and 1 for each class.
+    """Predict labels of samples, with a score between 0 and 1 for each class.
 
-    Images may lie in one folder or in several, and a single image will do. In CSV, a label or name
+    Images may be in one folder or in several, and a single image is enough. In CSV, a label or name
     that begins with =, +, - or @ and is no number gets an apostrophe in front, so that no
     spreadsheet runs it as a formula.
 
@@ -147,7 +145,7 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare a model's labels with the true ones: accuracy, classes, confusion matrix.
+    """Compare predictions with true labels: accuracy, recall of classes, confusion matrix.
 
     Example: redunet evaluate birds.safetensors test-photos/
     """
@@ -162,11 +160,11 @@ def evaluate(
 
 def forget(
     model: Model,
-    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="Classes to withdraw.")],
+    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="Classes to remove.")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Withdraw classes, as if they had never been seen, to the last byte.
+    """Remove classes: the file is then, to the byte, as if they had never been learnt.
 
     Example: redunet forget birds.safetensors magpie
     """
@@ -185,10 +183,10 @@ def unlearn(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Withdraw samples, as if they had never been seen, to the last byte.
+    """Remove samples: the file is then, to the byte, as if they had never been learnt.
 
-    Samples that cannot have been learnt are refused; with many samples in a class a stranger's
-    may pass for one that was.
+    Samples that cannot have been learnt are refused; in a class of many samples, one that was
+    never learnt may go undetected.
 
     Example: redunet unlearn birds.safetensors withdrawn-photos/
     """
@@ -212,7 +210,7 @@ def merge(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make one model of several, as if it had seen all that they saw.
+    """Merge models into one, as if it had learnt the data of all of them.
 
     Example: redunet merge here.safetensors there.safetensors -o both.safetensors
     """
@@ -229,7 +227,7 @@ def inspect(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a model holds: classes, settings, ΔR by layer, how close its classes are.
+    """Show what is in a model: classes, settings, ΔR by layer, angles between classes.
 
     Example: redunet inspect birds.safetensors
     """
@@ -242,7 +240,7 @@ def inspect(
 
 
 def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Check a model file from its first byte to its last; exit code 2 says that it is damaged.
+    """Check a model file, every byte of it; the exit code is 2 if it is damaged.
 
     Example: redunet verify birds.safetensors
     """

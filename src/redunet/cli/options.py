@@ -21,11 +21,16 @@ from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
 from redunet.text import shown
 
-Out = Annotated[Path, typer.Option(help="Folder for what is left behind; a run there goes on.")]
+Out = Annotated[Path, typer.Option(help="Output folder; an unfinished run is resumed.")]
 DataName = Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder where the data may lie already.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, ...")]
-Memory = Annotated[str, typer.Option(help="Layers that fit are kept, others are built anew.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder where the data set may already be.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+Memory = Annotated[
+    str,
+    typer.Option(
+        help="Memory for layers; those that do not fit are computed again when they are needed."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
@@ -33,7 +38,7 @@ Settings = Annotated[
 RecipeName = Annotated[
     str | None,
     typer.Option(
-        "--recipe", metavar="NAME", help="Settings under one name; redunet recipes lists them."
+        "--recipe", metavar="NAME", help="A preset of settings; redunet recipes lists them."
     ),
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Any
@@ -15,7 +14,6 @@ Lines = list[Any]
 
 _SHOWN = 20
 _WORST = 10
-_EVERYTHING = "All classes, and the confusion matrix, are in the output of --json."
 
 
 def learnt(found: Found) -> Lines:
@@ -68,26 +66,33 @@ def holdings(found: Found) -> str:
 
 def evaluated(found: Found) -> Lines:
     """Accuracy, classes, confusion matrix; of many classes a summary, and the worst first."""
-    rows, many = found["classes"], len(found["classes"]) > _SHOWN
-    if many:
-        rows = sorted(rows, key=lambda row: math.inf if row["recall"] is None else row["recall"])
-        rows = rows[:_WORST]
-    title = f"The {_WORST} classes of lowest recall" if many else "Class by class"
-    classes = _table(title, ["class", "samples", "correct", "recall", "precision"])
+    said = (
+        f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples."
+    )
+    if len(found["classes"]) <= _SHOWN:
+        return [said, _recall_table("Class by class", found["classes"]), _confusion(found)]
+    wrong = [row for row in found["classes"] if row["correct"] < row["samples"]]
+    worst = sorted(wrong, key=lambda row: row["recall"])[:_WORST]
+    tables = [_recall_table("The classes of lowest recall", worst), _confusions(found)]
+    return [
+        said,
+        _recall_line(found),
+        *(tables if wrong else []),
+        "All classes, and the confusion matrix, are in the output of --json.",
+    ]
+
+
+def _recall_table(title: str, rows: Sequence[Found]) -> Table:
+    table = _table(title, ["class", "samples", "correct", "recall", "precision"])
     for row in rows:
-        classes.add_row(
+        table.add_row(
             str(row["class"]),
             f"{row['samples']:,}",
             f"{row['correct']:,}",
             _share(row["recall"]),
             _share(row["precision"]),
         )
-    return [
-        f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples.",
-        *([_recall_line(found)] if many else []),
-        classes,
-        *([_confusions(found), _EVERYTHING] if many else [_confusion(found)]),
-    ]
+    return table
 
 
 def _recall_line(found: Found) -> str:

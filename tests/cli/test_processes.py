@@ -174,7 +174,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         result = CliRunner().invoke(main, ["learn", str(tmp_path / "m"), str(part)])
         assert result.exit_code == 1
         assert result.stderr == f"redunet: out of memory; {tmp_path / 'm'} is as it was\n"
-    assert "there is no such file" in refused("learn", tmp_path / "m", tmp_path / "none.npz")
+    assert "No such file" in refused("learn", tmp_path / "m", tmp_path / "none.npz")
 
 
 # The processes

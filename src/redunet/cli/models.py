@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar
+from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar, size_of
 from redunet.cli.terminal import note, say, say_json
 from redunet.text import csv_cell, shown
 
@@ -30,7 +30,12 @@ Label = Annotated[
     ),
 ]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Skip images that cannot be used, and list them.")
+    int,
+    typer.Option(
+        "--skip-bad",
+        count=True,
+        help="Skip images that cannot be used, up to a tenth, and list them; twice: any number.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer and errors.")]
@@ -53,8 +58,16 @@ def learn(
         typer.Option(help="Of a new model: pixels, standardize, standardize-pixel, lift, ..."),
     ] = None,
     settings: Settings = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Of a new model: scale images and crop them around the centre to SIZE pixels, "
+            "such as 32 or 48x32 (width x height); kept in the model.",
+        ),
+    ] = None,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -77,9 +90,10 @@ def learn(
             model,
             data,
             given,
-            _wanted(True, label, skip_bad),
+            _wanted("required", label, skip_bad),
             estimator=estimator,
             recipe=recipe,
+            resize=size_of(resize),
             device=device,
             tell=_teller(quiet),
             progress=progress,
@@ -95,7 +109,7 @@ def predict(
         typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; by default print CSV."),
     ] = None,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     memory: Memory = "2GB",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
@@ -119,7 +133,7 @@ def predict(
     if out is not None:
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
-    wanted = _wanted(False, label, skip_bad)
+    wanted = _wanted("ignored", label, skip_bad)
     cell = str if raw_csv else csv_cell
     if out is None:
         # A terminal would act on control characters in a name; a file takes names as they are.
@@ -139,7 +153,7 @@ def evaluate(
     model: Model,
     data: Data,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     memory: Memory = "2GB",
     as_json: Json = False,
@@ -154,7 +168,7 @@ def evaluate(
 
     with progress_bar(quiet) as progress:
         known = load(model, device, memory)
-        found = ask.evaluate(known, data, _wanted(True, label, skip_bad), progress)
+        found = ask.evaluate(known, data, _wanted("required", label, skip_bad), progress)
     _say(found, lines.evaluated, as_json, quiet, answer=True)
 
 
@@ -178,7 +192,7 @@ def unlearn(
     model: Model,
     data: Data,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -196,7 +210,7 @@ def unlearn(
         found = teach.unlearn(
             model,
             data,
-            _wanted(True, label, skip_bad),
+            _wanted("required", label, skip_bad),
             device=device,
             tell=_teller(quiet),
             progress=progress,
@@ -252,10 +266,10 @@ def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
 COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, inspect, verify)
 
 
-def _wanted(labels: bool, label: str | None, skip_bad: bool) -> Any:
+def _wanted(labels: Literal["required", "ignored"], label: str | None, skip_bad: int) -> Any:
     from redunet.user_data import Wanted
 
-    return Wanted(labels=labels, label=label, skip_bad=skip_bad)
+    return Wanted(labels=labels, label=label, most_bad=(0.0, 0.1, 1.0)[min(skip_bad, 2)])
 
 
 def _teller(quiet: bool) -> Callable[[str], None]:

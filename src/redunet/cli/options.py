@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -122,6 +123,23 @@ def parsed(words: list[str] | None) -> dict[str, Any]:
             raise SettingsError(f"expected KEY=VALUE, got {word!r}")
         values[key.strip()] = _value(value)
     return values
+
+
+def size_of(word: str | None) -> tuple[int, int] | None:
+    """The height and width that a word such as 32 or 48x32, width first, asks for.
+
+    Examples
+    --------
+    >>> size_of("32"), size_of("48x32")
+    ((32, 32), (32, 48))
+    """
+    if word is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?", word)
+    if found is None:
+        raise SettingsError(f"expected --resize 32 or --resize 48x32 (pixels), got {word!r}")
+    width = int(found[1])
+    return int(found[2] or width), width
 
 
 def by_method(words: list[str] | None, usual: str | None = None) -> dict[str, dict[str, Any]]:

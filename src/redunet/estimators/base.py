@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -245,6 +246,18 @@ class MomentEstimator(BaseEstimator):
         self._check_parameters(moments.n_features)
         return self._set_moments(State(embedding, None, moments), moments)
 
+    def resize_images(self) -> Self:
+        """Have commands scale and crop image files to the input shape of the feature map.
+
+        Of no meaning to arrays. Kept in the model until the next `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._state = replace(self._fitted(), resize=True)
+        return self
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
         state = self._fitted()
@@ -283,6 +296,11 @@ class MomentEstimator(BaseEstimator):
     def n_features_in_(self) -> int:
         """The number of values of a raw sample."""
         return self._fitted().n_features_in
+
+    @property
+    def resize_images_(self) -> bool:
+        """Whether commands scale and crop image files that they read for this model."""
+        return self._fitted().resize
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
@@ -388,6 +406,7 @@ class MomentEstimator(BaseEstimator):
             "features, normalize or input_range": state.embedding,
             "the number of features": state.n_features_in,
             "the list of feature names": state.feature_names,
+            "whether image files are resized": state.resize,
         }
 
     def _rows_to_change(

@@ -54,6 +54,7 @@ class Model:
                     Embedding.from_state(content["embedding"], tensors),
                     _checked_names(content["feature_names"]),
                     ClassMoments.from_tensors(content["labels"], tensors),
+                    content.get("resize", False),
                 ),
             )
             model._check()
@@ -78,17 +79,25 @@ class Model:
             raise DataError("expected as many features as the moments have")
         if state.feature_names is not None and len(state.feature_names) != state.n_features_in:
             raise DataError("expected a name for each feature")
+        features = state.embedding.features
+        shape = () if features is None else features.input_shape
+        if state.resize is not False and (
+            state.resize is not True or len(shape) not in (2, 3) or shape[2:] not in ((), (3,))
+        ):
+            raise DataError("expected a feature map of images to resize them for")
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         state = self.state
         embedding, tensors = state.embedding.to_state()
-        content = {
+        content: dict[str, Any] = {
             "settings": self.settings,
             "embedding": embedding,
             "feature_names": None if state.feature_names is None else list(state.feature_names),
             "labels": list(state.moments.labels),
             "label_type": type(state.moments.labels[0]).__name__,
         }
+        if state.resize:  # not written otherwise, so that other files stay as they were
+            content["resize"] = True
         # A copy of each: the file format refuses tensors that share their memory.
         own = {name: tensor.clone() for name, tensor in tensors.items()}
         return state.moments.to_tensors() | own, content

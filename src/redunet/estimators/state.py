@@ -60,6 +60,8 @@ class State:
         Names of the columns; None where the samples have none. All samples of a
         model have the same names, or none of them has any.
     moments : ClassMoments
+    resize : bool, default=False
+        Whether image files are scaled and cropped to the feature map's input shape.
     kept : Kept
         What was computed from the moments.
     warned : set of type
@@ -69,6 +71,7 @@ class State:
     embedding: Embedding
     feature_names: tuple[str, ...] | None
     moments: ClassMoments
+    resize: bool = False
     kept: Kept = field(default_factory=Kept)
     warned: set[type[Warning]] = field(default_factory=set)
 

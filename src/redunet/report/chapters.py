@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,10 @@ def write_page(
         models += 1
         read.device, read.memory = device, memory
         named = read_samples(samples, read, rows, data_dir) if samples else None
-        chapters.append(Chapter(f"Model {path.name}", model_sections(read, named, tell)))
+        with warnings.catch_warnings():
+            # scikit-learn: arrays have no column names; the reader has matched these already.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            chapters.append(Chapter(f"Model {path.name}", model_sections(read, named, tell)))
     if samples and not models:
         raise SettingsError("expected a model to show --samples of, got records only")
     data = page(chapters).encode()

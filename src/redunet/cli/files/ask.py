@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.matching import at, label_type, labels_like, open_all, read, samples_for
 from redunet.cli.files.output import Cell, Write, predictions_file
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
 from redunet.text import csv_cell
 from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 
 Found = dict[str, Any]
 
@@ -55,7 +55,7 @@ def predict(
         "samples": n,
         "out": str(out) if isinstance(out, Path) else None,
         "left_out": _left_out(sources),
-        "notes": [],
+        "notes": _notes(sources),
     }
 
 
@@ -84,7 +84,7 @@ def evaluate(
     return {
         **_scores(model, pairs),
         "left_out": _left_out(sources),
-        "notes": _strangers(model, pairs),
+        "notes": _notes(sources) + _strangers(model, pairs),
     }
 
 
@@ -146,3 +146,7 @@ def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
 
 def _left_out(sources: Sequence[Source]) -> list[str]:
     return [file for source in sources for file in source.left_out]
+
+
+def _notes(sources: Sequence[Source]) -> list[str]:
+    return [note for source in sources for note in source.notes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,17 +15,9 @@ from numpy.typing import NDArray
 
 from redunet.cli import interrupts
 from redunet.cli.files.look import held
-from redunet.cli.files.matching import (
-    at,
-    label_type,
-    labels_like,
-    noting,
-    open_all,
-    read,
-    samples_for,
-)
 from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
 from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
+from redunet.estimators.base import LearntFeaturesWarning
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
@@ -34,6 +27,15 @@ from redunet.lock import Tell
 from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
 from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data.for_model import (
+    at,
+    label_type,
+    labels_like,
+    open_all,
+    read,
+    samples_for,
+    to_resize,
+)
 
 Found = dict[str, Any]
 
@@ -58,6 +60,7 @@ def learn(
     *,
     estimator: str | None = None,
     recipe: str | None = None,
+    resize: tuple[int, int] | None = None,
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
@@ -76,6 +79,8 @@ def learn(
         Of a new model: a name that `redunet.estimators.estimator_named` knows.
     recipe : str, default=None
         Of a new model: settings under one name, which single ones replace.
+    resize : (height, width), default=None
+        Of a new model: what images are scaled and cropped to, now and later.
     device : str, default="auto"
     tell : callable
     progress : callable
@@ -87,7 +92,7 @@ def learn(
     """
     with changing(path, tell) as notes:
         model = _existing(path, device)
-        options = {"estimator": estimator, "recipe": recipe}
+        options = {"estimator": estimator, "recipe": recipe, "resize": resize}
         given = [*(name for name in options if options[name]), *sorted(settings)]
         if model is not None and given:
             raise SettingsError(
@@ -97,6 +102,8 @@ def learn(
         make = estimator_named(estimator or "redunet")
         own, shared = _own_settings(make, settings)
         made_with = model_settings(recipe, shared)
+        if resize:
+            wanted = to_resize(data, resize, wanted)
         sources = open_all(data, wanted, model, changing=True)
         created = model is None
         if model is None:
@@ -104,6 +111,8 @@ def learn(
             model = _new(make, own, made_with, features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
         _change(MomentEstimator.partial_fit_batches, model, sources, "learning", progress)
+        if resize:
+            model.resize_images()
         model.save(path)
     now = dict(zip(model.moments_, model.moments_.counts, strict=True))
     changed = {label: count - before.get(label, 0) for label, count in now.items()}
@@ -113,6 +122,7 @@ def learn(
         "new_classes": [label for label in now if label not in before],
         "left_out": [file for source in sources for file in source.left_out],
         "notes": notes
+        + [note for source in sources for note in source.notes]
         + [
             f"class {label!r} has one sample: what is kept of it is that sample"
             for label, count in now.items()
@@ -128,7 +138,7 @@ def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
     with changing(path, tell) as notes:
         model = load(path)
         gone = labels_like(np.array(classes), label_type(model)).tolist()
-        with noting(notes):
+        with _noting(notes):
             model.forget(gone)
         model.save(path)
     return {"forgotten": gone, "notes": notes, **_holdings(path, model)}
@@ -148,13 +158,13 @@ def unlearn(
         model = load(path, device)
         sources = open_all(data, wanted, model, changing=True)
         before = sum(model.moments_.counts)
-        with noting(notes):
+        with _noting(notes):
             _change(MomentEstimator.unlearn_batches, model, sources, "withdrawing", progress)
         model.save(path)
     return {
         "withdrawn": before - sum(model.moments_.counts),
         "left_out": [file for source in sources for file in source.left_out],
-        "notes": notes,
+        "notes": [note for source in sources for note in source.notes] + notes,
         **_holdings(path, model),
     }
 
@@ -176,6 +186,16 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
                 raise type(error)(f"{paths[0]} and {path}: {error}") from error
         whole.save(out)
     return {"merged": [str(path) for path in paths], "notes": [], **_holdings(out, whole)}
+
+
+@contextmanager
+def _noting(notes: list[str]) -> Iterator[None]:
+    """Collect what a model warns of, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", LearntFeaturesWarning)
+        yield
+    notes.extend(dict.fromkeys(str(one.message) for one in caught))
 
 
 def _own_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> tuple[Found, Found]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.core.moments import check_labels
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
-from redunet.estimators.base import LearntFeaturesWarning
 from redunet.estimators.checked_input import checked_labels
 from redunet.estimators.state import shown
 from redunet.progress import Progress
-from redunet.user_data import Batch, Source, Wanted, open_source
+from redunet.user_data import open_source
+from redunet.user_data.images import IMAGE_ENDINGS, shape_to_resize_to
+from redunet.user_data.labels import whole_numbers
+from redunet.user_data.source import Batch, Source, Wanted
 
 
 def open_all(
@@ -43,20 +43,37 @@ def open_all(
         names of the model, or none where the model has none.
     """
     if model is not None:
-        shape = None if model.features is None else model.features.input_shape
-        if shape is not None and len(shape) == 3 and shape[2] == 1:
-            shape = shape[:2]
         wanted = replace(
             wanted,
             label_type=label_type(model),
             columns=tuple(getattr(model, "feature_names_in_", ())),
-            shape=shape if shape is not None and len(shape) > 1 else None,
+            shape=_image_shape(model),
+            resize=model.resize_images_,
         )
-    sources = [open_source(path, wanted) for path in data]
-    known = sources[0].columns if model is None else wanted.columns or None
-    for source in sources:
-        check_columns(known, source, changing)
+    sources: list[Source] = []
+    for path in data:
+        source = open_source(path, wanted)
+        if model is None and not sources:  # the others are to be like the first
+            wanted = replace(wanted, columns=source.columns or ())
+        check_columns(wanted.columns or None, source, changing)
+        sources.append(source)
     return sources
+
+
+def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: Wanted) -> Wanted:
+    """What is asked of data for a new model that takes images of a size, (height, width)."""
+    for path in data:
+        if not path.is_dir() and path.suffix.lower() not in IMAGE_ENDINGS:
+            raise DataError(f"expected folders of images to resize, got {path}: leave out --resize")
+    return replace(wanted, shape=shape_to_resize_to(data, size), resize=True)
+
+
+def _image_shape(model: Estimator) -> tuple[int, ...] | None:
+    """The shape of images that a model takes; None where it knows of none."""
+    shape = () if model.features is None else model.features.input_shape
+    if len(shape) == 3 and shape[2] == 1:
+        shape = shape[:2]
+    return shape if len(shape) > 1 else None
 
 
 def read(
@@ -90,22 +107,15 @@ def labels_like(labels: NDArray[Any], kind: type | None) -> NDArray[Any]:
     ['7', '12']
     """
     if kind is int and labels.dtype.kind in "UO":
-        for label in labels.tolist():
-            # Only as a number is usually written: "007" is another label than "7".
-            if not re.fullmatch(r"0|-?[1-9]\d{0,18}", str(label), re.ASCII):
-                raise DataError(
-                    f"expected whole numbers as labels, as the model has them, got {label!r}"
-                )
-        numbers = [int(label) for label in labels.tolist()]
-        check_labels(numbers)
-        return np.array(numbers, dtype=np.int64)
+        values, codes = np.unique(labels, return_inverse=True)
+        return whole_numbers(values.tolist(), "the data")[codes]
     if kind is str and labels.dtype.kind in "iuf":
         return np.array([str(label) for label in checked_labels(labels, len(labels))])
     return labels
 
 
 def check_columns(known: Sequence[str] | None, source: Source, changing: bool = False) -> None:
-    """Raise a DataError unless columns are those that the model knows, in their order.
+    """Raise a DataError unless columns are those that the model knows.
 
     Names on one side only are an error where the model is to be changed.
     """
@@ -122,18 +132,12 @@ def check_columns(known: Sequence[str] | None, source: Source, changing: bool = 
         )
     if known is None or found is None or list(known) == list(found):
         return
-    if len(known) != len(found):
-        lacks, also = sorted(set(known) - set(found)), sorted(set(found) - set(known))
-        what = f"lacks {lacks[0]!r}" if lacks else f"also has {also[0]!r}"
-        raise DataError(
-            f"expected {len(known)} columns of numbers, got {len(found)}: {source.path} {what}; "
-            f"pass the same columns"
-        )
-    first = next(pair for pair in zip(known, found, strict=True) if pair[0] != pair[1])
-    same = sorted(known) == sorted(found)
+    lacks = [name for name in known if name not in set(found)]
+    also = [name for name in found if name not in set(known)]
+    what = f"lacks {lacks[0]!r}" if lacks else f"also has {also[0]!r}"
     raise DataError(
-        f"expected column {first[0]!r} where {source.path} has {first[1]!r}: "
-        + ("put the columns in the model's order" if same else "pass the same columns")
+        f"expected {len(known)} columns of numbers, got {len(found)}: {source.path} {what}; "
+        f"pass the same columns"
     )
 
 
@@ -156,13 +160,3 @@ def _place(source: Source, batch: Batch) -> str:
     if X.dtype.kind == "f" and not np.isfinite(X).all():
         return f"{source.path}, row {batch.names[int((~np.isfinite(X)).any(axis=1).argmax())]}"
     return f"{source.path}, rows {batch.names[0]} to {batch.names[-1]}"
-
-
-@contextmanager
-def noting(notes: list[str]) -> Iterator[None]:
-    """Collect what a model warns of, each once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", LearntFeaturesWarning)
-        yield
-    notes.extend(dict.fromkeys(str(one.message) for one in caught))

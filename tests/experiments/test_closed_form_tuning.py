@@ -131,8 +131,8 @@ def test_the_words_about_the_records_are_the_records() -> None:
 
     def candidates(data: str, method: str) -> Any:
         record = json.loads((results / "tune" / f"closed-form-{data}-{method}.json").read_text())
-        assert (record["method"], record["plan"]["data"]) == (method, data)
-        assert record["plan"]["features"] == "pixels"
+        assert (record["method"], record["settings"]["data"]) == (method, data)
+        assert record["settings"]["features"] == "pixels"
         assert record["chosen"]["held_out"] == record["candidates"][0]
         return record["candidates"]
 

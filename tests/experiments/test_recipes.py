@@ -65,13 +65,9 @@ def test_the_papers_recipes_are_what_is_reproduced() -> None:
 FIGURE = re.compile(r"(\d\.\d+)(?: ± (\d\.\d+))? \((results/[^)]+\.json)\)")
 
 
-def networks_of(record: dict[str, Any]) -> dict[str, Any]:
-    """The first network of a record of `run`, `reproduce` or `compare`: its settings and runs."""
-    if "variants" in record:
-        first: dict[str, Any] = record["variants"][0]
-        return first
-    own = next(method for method in record["methods"] if method["method"] == "redunet")
-    return {**own, "settings": record["settings"]} if "recipe" in record else own
+def network_of(record: dict[str, Any]) -> dict[str, Any]:
+    """The first network of a record: its settings and runs."""
+    return next(method for method in record["methods"] if method["method"] == "redunet")
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.reached])
@@ -81,7 +77,7 @@ def test_what_is_said_to_be_reached_is_what_a_record_says(name: str) -> None:
     assert figures
     assert not re.search(r"\d\.\d", FIGURE.sub("", recipe.reached)), "a figure without its record"
     for figure, deviation, file in figures:
-        network = networks_of(json.loads((ROOT / file).read_text()))
+        network = network_of(json.loads((ROOT / file).read_text()))
         last = [run["tasks"][-1]["accuracy"] for run in network["runs"]]
         places = len(figure.split(".")[1])
         assert figure == f"{np.mean(last):.{places}f}", file

@@ -1,0 +1,209 @@
+"""What is run: the settings of a model, the stream of tasks it learns, and the data."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from redunet import datasets
+from redunet.errors import FileAccessError, SettingsError
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.settings import Settings
+from redunet.experiments import own_data
+from redunet.experiments.plan import STREAM, Plan
+from redunet.experiments.recipes import find
+from redunet.experiments.streams import LabelledImages, Task
+from redunet.features import FeatureMap
+
+NETWORK = tuple(Settings.__dataclass_fields__)
+"""Settings of the network and its read-out."""
+
+FEATURES = tuple(
+    name for name in Plan.__dataclass_fields__ if name not in (*STREAM, "seed", *NETWORK)
+)
+"""Settings of the features."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The settings of a model and of a stream.
+
+    Parameters
+    ----------
+    plan : Plan
+    recipe : str, default=None
+        Whose settings the model starts from.
+    usual : Plan, default=that of the recipe
+        What needs no ``--set`` in the recorded command.
+    label, test : str, default=None
+        Of a person's own data: the column or array of labels, and the test data.
+    """
+
+    plan: Plan
+    recipe: str | None = None
+    usual: Plan = Plan()
+    label: str | None = None
+    test: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: str | None = None,
+        *,
+        recipe: str | None = None,
+        usual: Mapping[str, Mapping[str, Any]] | None = None,
+        config: Path | None = None,
+        changes: Mapping[str, Any] | None = None,
+        label: str | None = None,
+        test: str | None = None,
+    ) -> Experiment:
+        """Settings from a recipe or the usual ones, then from a file, then single ones.
+
+        Parameters
+        ----------
+        data : str, default="digits"
+            A data set of `redunet.datasets`, or a file or folder of a person's own.
+        recipe : str, default=None
+        usual : mapping from a data set to settings, default=None
+            What to start from where there is no recipe.
+        config : Path, default=None
+            A TOML file.
+        changes : mapping, default=None
+            Single settings.
+        label, test : str, default=None
+            Of a person's own data.
+        """
+        given = _from_file(config) if config else {}
+        given = {**given, **({} if data is None else {"data": data}), **(changes or {})}
+        name = given.get("data", Plan.data)
+        start = (usual or {}).get(name, {}) if recipe is None else find(recipe).settings
+        base = Plan().changed(start)
+        plan = base.changed(given)
+        plan.settings()  # a mistake shows before the work
+        return cls(plan, recipe, base, label, test)
+
+    @property
+    def data(self) -> str:
+        """The name of the data set, or the path of a person's own data."""
+        return self.plan.data
+
+    @property
+    def title(self) -> str:
+        """What the data is called in tables."""
+        return datasets.TITLES.get(self.data, Path(self.data).name)
+
+    @property
+    def seed(self) -> int:
+        """Of random features and of subsets."""
+        return self.plan.seed
+
+    @property
+    def random(self) -> bool:
+        """Whether the seed makes a difference to features or stream."""
+        subset = self.plan.train_per_class or self.plan.test_per_class
+        return self.plan.random_features or bool(subset)
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """The settings of features and network."""
+        return {key: getattr(self.plan, key) for key in (*FEATURES, *NETWORK)}
+
+    @property
+    def feature_settings(self) -> dict[str, Any]:
+        """The settings of the features."""
+        return {key: getattr(self.plan, key) for key in FEATURES}
+
+    @property
+    def stream_settings(self) -> dict[str, Any]:
+        """The settings of the stream, and of a person's own data."""
+        own = {"label": self.label, "test": self.test}
+        return {key: getattr(self.plan, key) for key in STREAM} | {
+            key: value for key, value in own.items() if value is not None
+        }
+
+    def changed(self, values: Mapping[str, Any]) -> Experiment:
+        """The experiment with some settings replaced."""
+        return replace(self, plan=self.plan.changed(values))
+
+    def load(self, data_dir: Path | None = None) -> LabelledImages:
+        """The data set."""
+        if self.data in datasets.LOADERS or not own_data.is_file(self.data):
+            if self.label is not None or self.test is not None:
+                raise SettingsError(
+                    f"expected --label and --test with a file of your own, got the data set "
+                    f"{self.data!r}"
+                )
+            return datasets.load(self.data, data_dir)
+        return own_data.load(Path(self.data), self.label, self.test and Path(self.test))
+
+    def tasks(self, data: LabelledImages) -> tuple[Task, ...]:
+        """The stream."""
+        return self.plan.stream(data)
+
+    def features(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap | None:
+        """The feature map; None where samples are vectors to be taken as they are."""
+        if self.plan.features == "pixels" and tasks[0].data.x_train.ndim == 2:
+            return None
+        return self.plan.feature_map(tasks, device)
+
+    def estimator(
+        self, features: FeatureMap | None, device: str, memory: str, **changes: Any
+    ) -> ReduNetClassifier:
+        """A model that has learnt nothing yet."""
+        plan = self.plan.changed(changes) if changes else self.plan
+        return plan.learner(features, device, memory)
+
+    def components(self, n_features: int) -> int:
+        """The dimension of the subspaces of the read-out; too large a number is an error."""
+        return self.plan.settings().components(n_features)
+
+    def words(self) -> list[str]:
+        """The options of a command that make this experiment, but for seeds."""
+        words = ["--data", self.data]
+        for option, value in (("label", self.label), ("test", self.test), ("recipe", self.recipe)):
+            words += [] if value is None else [f"--{option}", value]
+        return words + set_words(self.changes())
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that are not the usual ones, but for data and seed."""
+        here, usual = self.plan.to_dict(), self.usual.to_dict()
+        return {k: v for k, v in here.items() if v != usual[k] and k not in ("data", "seed")}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    """The settings that a TOML file names."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not a TOML file: {error}") from error
+
+
+def set_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as words of a command line."""
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={_text(value)}")]
+
+
+def command(name: str, words: Sequence[str]) -> str:
+    """What a reader types."""
+    return shlex.join(["redunet", name, *words])
+
+
+def _text(value: Any) -> str:
+    """A value as it is typed."""
+    if isinstance(value, list | tuple):
+        plain = not any(isinstance(one, list | tuple | str) for one in value) and len(value) > 1
+        return ",".join(map(_text, value)) if plain else json.dumps(value)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
+    """Recorded settings, with those wanted that were added since, at their defaults."""
+    defaults = Plan().to_dict()
+    return {**recorded, **{k: v for k, v in defaults.items() if k in wanted and k not in recorded}}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.core.moments import ClassMoments
+from redunet.estimators import CLOSED_FORM
 from redunet.features import GaussianLift
-from redunet.rivals import CLOSED_FORM
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

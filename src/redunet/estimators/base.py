@@ -189,7 +189,13 @@ class MomentEstimator(BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model from a file."""
-        read = Model.load(path, lambda values: cls._made_with(values)._plain_settings())
+        return cls._restored(
+            Model.load(path, lambda values: cls._made_with(values)._plain_settings())
+        )
+
+    @classmethod
+    def _restored(cls, read: Model) -> Self:
+        """The estimator that a file was made of."""
         model = cls._made_with(read.settings)
         model.features = read.embedding.features
         model.normalize = read.embedding.normalize

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from redunet.core.readouts import READOUTS
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import READOUTS, Settings, resolve_device
+from redunet.estimators.settings import Settings, resolve_device
 from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import NO_LAYERS
 from redunet.experiments.shared_moments import SharedMoments

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redunet.errors import SettingsError
+from redunet.estimators import CLOSED_FORM
 from redunet.experiments.experiment import FEATURES, Experiment
 from redunet.experiments.runner import Learner
 from redunet.experiments.streams import Task, at_once
-from redunet.rivals import CLOSED_FORM, GRADIENT
+from redunet.rivals import GRADIENT
 
 ON_MOMENTS = {
     "redunet": "ReduNet",

@@ -23,16 +23,15 @@ from torch import Tensor
 
 from redunet.core.readouts import NearestSubspace, read_out
 from redunet.errors import SettingsError
-from redunet.estimators import storage
+from redunet.estimators import CLOSED_FORM, storage
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.settings import one_of, resolve_device, whole_number
 from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import names
 from redunet.experiments.record import VERSION, environment, write_record
 from redunet.experiments.streams import described, pooled
 from redunet.progress import Progress, silent
-from redunet.rivals import CLOSED_FORM
-from redunet.rivals.closed_form import ClosedForm
 
 SEARCHED = (
     "n_layers",
@@ -250,8 +249,7 @@ def _labels(
     subspaces = NearestSubspace.from_moments(last, max(wanted))
     labels: dict[int, list[Tensor]] = {r: [] for r in wanted}
     for batch in torch.split(Z, 4096):
-        here = batch.to(last.device)
-        inside = torch.stack([(here @ U_j).square().cumsum(dim=1) for U_j in subspaces.U], dim=1)
+        inside = subspaces.inside(batch.to(last.device))
         for r in wanted:
             labels[r].append(inside[:, :, r - 1].argmax(dim=1).cpu())
     return {r: model.classes_[torch.cat(parts).numpy()] for r, parts in labels.items()}

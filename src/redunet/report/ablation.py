@@ -88,7 +88,7 @@ def ingredients_grid(record: Record) -> Grid:
             f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
             if row["n_layers"]
             else UNKNOWN,
-            READOUT_NAMES[row["readout"]]
+            READOUT_NAMES.get(row["readout"], row["readout"])
             + (f", {row['n_components']}" if row["readout"] == "subspace" else ""),
             f"{row['accuracy']:.{_PLACES}f}",
         ]

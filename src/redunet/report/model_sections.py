@@ -6,10 +6,10 @@ import math
 
 import torch
 
+from redunet.core.subspaces import Subspaces
 from redunet.estimators import metrics
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.inspection import (
-    Subspaces,
     as_learnt,
     before_and_after,
     is_whitened,

@@ -62,7 +62,7 @@ def accuracy_rows(record: Record) -> list[Row]:
             rows.append(Row("difference", "difference from the paper", _filled(cells, width)))
         if plain := by_task(variant, "no_layers_accuracy"):
             readout = variant["settings"].get("readout", "subspace")
-            label = f"{READOUT_NAMES[readout]}, no layers"
+            label = f"{READOUT_NAMES.get(readout, readout)}, no layers"
             rows.append(Row("no layers", label, _filled(map(shown, plain), width)))
     return rows
 

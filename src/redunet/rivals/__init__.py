@@ -11,21 +11,11 @@ from redunet.rivals.ewc import OnlineEWC
 from redunet.rivals.finetune import Finetune
 from redunet.rivals.icarl import ICaRL
 from redunet.rivals.joint import Joint
-from redunet.rivals.lda import LinearDiscriminant
 from redunet.rivals.lwf import LearningWithoutForgetting
-from redunet.rivals.ncm import NearestClassMean
-from redunet.rivals.qda import QuadraticDiscriminant
-from redunet.rivals.ridge import RidgeToOneHot
 from redunet.rivals.si import SynapticIntelligence
 from redunet.rivals.training import GradientLearner
 
-__all__ = ["CLOSED_FORM", "GRADIENT", "GradientLearner", "register"]
-
-CLOSED_FORM: dict[str, type[Any]] = {
-    rival.kind: rival
-    for rival in (NearestClassMean, LinearDiscriminant, RidgeToOneHot, QuadraticDiscriminant)
-}
-"""Functions of class moments, by the names that `redunet compare` knows."""
+__all__ = ["GRADIENT", "GradientLearner", "register"]
 
 GRADIENT: dict[str, type[Any]] = {
     rival.kind: rival

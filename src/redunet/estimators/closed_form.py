@@ -1,8 +1,9 @@
-"""What the closed-form rivals share: scores of classes, solved from the moments when needed."""
+"""What closed-form estimators share: scores of classes, solved from the moments when needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.settings import resolve_device
-from redunet.rivals.statistics import in_float64
 
 _ROWS = 2048
 """New samples at a time."""
@@ -27,17 +27,26 @@ class Solution(Protocol):
     def scores(self, Z: Tensor) -> Tensor:
         """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
 
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k), from scores, (n, k)."""
+
 
 class ClosedForm(ClassifierMixin, MomentEstimator):
     """A classifier that is a function of the class moments, solved when it is next needed.
 
-    A subclass names its ``kind``, checks the parameters of its own in
-    `own_settings` and solves in `_solve`. New samples are put where those that were
-    learnt were: on the unit sphere, or with ``normalize="class"`` within the
-    range given.
+    A subclass sets its ``kind``, checks its own parameters in `own_settings` and
+    solves in `_solve`; `redunet.estimators.register` makes it known to `load`
+    and to the command line. New samples are scaled as those that were learnt:
+    to the unit sphere, or with ``normalize="class"`` from the range given.
     """
 
     kind: ClassVar[str]
+    """What model files and records call it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What people call it: the words of the class name, such as "linear-discriminant"."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
@@ -58,6 +67,11 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         values: NDArray[np.float64] = scores.numpy()
         return values
 
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each class: ndarray of shape (n, k), rows of sum 1."""
+        probabilities: NDArray[np.float64] = self.solution_.probabilities(self._scores(X)).numpy()
+        return probabilities
+
     @property
     def solution_(self) -> Solution:
         """The solution of the moments and settings as they are now, in float64."""
@@ -65,15 +79,15 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         key = (device, *settings.values())
         if key not in self._solved:
             self._solved.clear()
-            self._solved[key] = self._solve(*in_float64(moments, device), **settings)
+            self._solved[key] = self._solve(moments, device, **settings)
         return self._solved[key]
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
         return {}
 
-    def _solve(self, n: Tensor, s: Tensor, S: Iterable[Tensor], **settings: Any) -> Solution:
-        """The solution for counts (k,), sums (k, d) and second moments, k of shape (d, d)."""
+    def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> Solution:
+        """The solution for class moments and the method's own settings, in float64."""
         raise NotImplementedError
 
     def _scores(self, X: ArrayLike) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 from redunet import report
 from redunet.errors import SettingsError
-from redunet.experiments.experiment import FEATURES, Experiment, command, set_words
-from redunet.experiments.methods import ON_MOMENTS, Method, check_methods, names
+from redunet.experiments.experiment import Experiment, command, set_words
+from redunet.experiments.methods import Method, check_methods, names
 from redunet.experiments.paper import PAPER, PUBLISHED, SETTINGS
 from redunet.experiments.run_methods import Runs
 from redunet.progress import Progress, silent
@@ -23,7 +22,7 @@ CHOSEN_ON = (
 
 
 def compare(
-    data: str,
+    data: str | None,
     out: Path,
     *,
     methods: Sequence[str] | None = None,
@@ -49,7 +48,7 @@ def compare(
 
     Parameters
     ----------
-    data : str
+    data : str, default="digits"
         A data set of `redunet.datasets`, or a file or folder of a person's own.
     out : Path
     methods : sequence of str, default=None
@@ -97,11 +96,11 @@ def compare(
     )
     everyone = {key: Method.of(key, experiment, changes.get(key)) for key in names()}
     dataset = experiment.load(data_dir)
-    vectors = dataset.x_train.ndim == 2
+    on_moments_only = ablate or dataset.x_train.ndim == 2
     expected = [
         key
-        for key in names()
-        if (key in ON_MOMENTS if ablate or vectors else key != "subspace")
+        for key, method in everyone.items()
+        if (method.on_moments if on_moments_only else key != "subspace")
     ]
     wanted = expected if methods is None else list(dict.fromkeys(methods))
     if (ablate or joint) and "redunet" not in wanted:

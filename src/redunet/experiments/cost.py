@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.experiments.paper import Reproduction
+from redunet.experiments.experiment import Experiment
 
 _SIZES = {"mnist": (784, 1000), "cifar10": (5120, 1000)}
 """Features, and test samples of a class."""
@@ -22,14 +22,14 @@ _JOINT_PASSES, _RATES_PASSES = 2.5, 0.3
 
 
 def estimate(
-    reproduction: Reproduction, seeds: Sequence[int], device: str, dtype: str, joint: bool
+    experiment: Experiment, seeds: Sequence[int], device: str, joint: bool
 ) -> dict[str, Any]:
-    """Seconds and memory of a reproduction.
+    """Seconds and memory of an experiment of the paper.
 
     Parameters
     ----------
-    reproduction : Reproduction
-    seeds, device, dtype, joint
+    experiment : Experiment
+    seeds, device, joint
         As for the command.
 
     Returns
@@ -37,9 +37,8 @@ def estimate(
     dict
         ``layers``, ``features``, ``measured_features``, ``seconds``, ``memory_bytes``.
     """
-    experiment = reproduction.experiment(dtype=dtype)
-    n_layers = experiment.model_settings["n_layers"]
-    d, n_test = _SIZES[reproduction.data]
+    n_layers, dtype = (experiment.model_settings[key] for key in ("n_layers", "dtype"))
+    d, n_test = _SIZES[experiment.data]
     measured = min(d, _MEASURED_FEATURES)
     # As many samples to a feature as in the experiment: then building and moving scale alike.
     n_measured = n_test * measured // d

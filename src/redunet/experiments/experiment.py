@@ -15,6 +15,7 @@ from redunet.errors import FileAccessError, SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.settings import Settings
 from redunet.experiments import own_data
+from redunet.experiments.plan import FEATURES as KINDS
 from redunet.experiments.plan import STREAM, Plan
 from redunet.experiments.recipes import find
 from redunet.experiments.streams import LabelledImages, Task
@@ -207,3 +208,11 @@ def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[s
     """Recorded settings, with those wanted that were added since, at their defaults."""
     defaults = Plan().to_dict()
     return {**recorded, **{k: v for k, v in defaults.items() if k in wanted and k not in recorded}}
+
+
+def settings_help() -> str:
+    """The names of all settings, for the help of commands."""
+    groups = {"stream": STREAM[1:], "features": (*FEATURES, "seed"), "network": NETWORK}
+    listed = (f"of the {group} {', '.join(names)}" for group, names in groups.items())
+    kinds = f"features are {', '.join(KINDS)}, or several with + between them"
+    return f"Settings: {'; '.join(listed)}. Kinds of {kinds}."

@@ -15,7 +15,7 @@ from redunet.experiments.runner import Learner
 from redunet.experiments.streams import Task, at_once
 from redunet.rivals import GRADIENT
 
-ON_MOMENTS = {
+TITLES = {
     "redunet": "ReduNet",
     "subspace": "nearest subspace",
     "ncm": "nearest mean",
@@ -23,7 +23,7 @@ ON_MOMENTS = {
     "ridge": "ridge",
     "qda": "QDA",
 }
-"""Functions of class moments, and what they are called in tables."""
+"""What methods on class moments are called in tables."""
 
 NO_LAYERS = {"whitening": None, "n_layers": 0, "readout": "subspace"}
 """ReduNet with these settings is nearest subspace, and nothing before it."""
@@ -87,8 +87,9 @@ _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 def names() -> dict[str, str]:
     """All methods in the order of tables, and what they are called there."""
     gradient = {key: getattr(rival, "title", key) for key, rival in GRADIENT.items()}
-    first = ("redunet", "subspace")
-    return {key: ON_MOMENTS[key] for key in first} | gradient | ON_MOMENTS
+    closed = {key: TITLES.get(key, one.name()) for key, one in CLOSED_FORM.items()}
+    first = {key: TITLES[key] for key in ("redunet", "subspace")}
+    return {**first, **gradient, **closed}
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class Method:
     @property
     def on_moments(self) -> bool:
         """Whether it is a function of class moments."""
-        return self.key in ON_MOMENTS
+        return self.key not in GRADIENT
 
     @property
     def random(self) -> bool:

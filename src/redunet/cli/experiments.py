@@ -85,7 +85,7 @@ def run(
     from redunet.experiments.experiment import Experiment, command
     from redunet.experiments.orders import learn_in_orders
     from redunet.experiments.reproduce import run_network
-    from redunet.estimators.settings import whole_number
+    from redunet.validation import whole_number
 
     changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = Experiment.of(
@@ -198,7 +198,9 @@ def compare(
     ] = False,
     joint: Annotated[
         bool | None,
-        typer.Option(help="Compare ReduNet with joint training, first seed; by default if --ablate."),
+        typer.Option(
+            help="Compare ReduNet with joint training, first seed; by default if --ablate."
+        ),
     ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -323,7 +325,7 @@ def recipes() -> None:
     Example: redunet recipes, then redunet run --data mnist --recipe images-fast
     """
     from redunet.cli.screen import recipe_table
-    from redunet.experiments.recipes import RECIPES
+    from redunet.estimators.recipes import RECIPES
 
     Console().print(recipe_table(RECIPES))
 

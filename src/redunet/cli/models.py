@@ -40,6 +40,14 @@ Quiet = Annotated[
 def learn(
     model: Model,
     data: Data,
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of a new model: redunet (the default), nearest-mean, linear-discriminant, "
+            "quadratic-discriminant or ridge.",
+        ),
+    ] = None,
     recipe: RecipeName = None,
     features: Annotated[
         str | None,
@@ -55,7 +63,8 @@ def learn(
     """Create a model or extend it: new classes, or more samples of old ones.
 
     Data may be larger than memory. Settings are given when the model is created, and kept in it:
-    a recipe, and those of `redunet run` but for the stream's, and normalize and input_range.
+    an estimator, a recipe, and those of `redunet run` but for the stream's, and normalize and
+    input_range. Of a recipe, estimators other than redunet take the features alone.
     Features that are learnt from data are learnt from the data of that first call.
 
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,
@@ -70,6 +79,7 @@ def learn(
             data,
             given,
             _wanted(True, label, skip_bad),
+            estimator=estimator,
             recipe=recipe,
             device=device,
             tell=_teller(quiet),
@@ -99,8 +109,9 @@ def predict(
     Example: redunet predict birds.safetensors new-photos/ -o labels.csv
     """
     from redunet.cli.files import ask, lines, output
+    from redunet.estimators import load
 
-    known = ask.load(model, device, memory)
+    known = load(model, device, memory)
     wanted = _wanted(False, label, skip_bad)
     if out is None:
         kind = output.json_lines if as_json else output.csv_lines
@@ -128,9 +139,10 @@ def evaluate(
     Example: redunet evaluate birds.safetensors test-photos/
     """
     from redunet.cli.files import ask, lines
+    from redunet.estimators import load
 
     with progress_bar(quiet) as progress:
-        known = ask.load(model, device, memory)
+        known = load(model, device, memory)
         found = ask.evaluate(known, data, _wanted(True, label, skip_bad), progress)
     _say(found, lines.evaluated, as_json, quiet, answer=True)
 

@@ -133,7 +133,7 @@ def _value(text: str) -> Any:
 
 def whole_numbers(name: str, text: str, least: int) -> list[int]:
     """Numbers between commas, each from ``least`` on."""
-    from redunet.estimators.settings import whole_number
+    from redunet.validation import whole_number
 
     return [whole_number(name, value, least=least) for value in as_tuple(_value(text))]
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from redunet.experiments.demo import MODEL, run_demo
-from redunet.experiments.recipes import Recipe
+from redunet.estimators.recipes import Recipe
 
 Lines = list[Any]
 

@@ -8,7 +8,7 @@ methods with the same face: `NearestMean`, `LinearDiscriminant`,
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
@@ -23,6 +23,7 @@ from redunet.estimators.ridge import Ridge
 __all__ = [
     "CLOSED_FORM",
     "ClosedForm",
+    "Estimator",
     "LinearDiscriminant",
     "MomentEstimator",
     "NearestMean",
@@ -33,6 +34,9 @@ __all__ = [
     "load",
     "register",
 ]
+
+Estimator: TypeAlias = ReduNetClassifier | ClosedForm
+"""Any of them."""
 
 CLOSED_FORM: dict[str, type[ClosedForm]] = {
     estimator.kind: estimator
@@ -61,25 +65,30 @@ def register(estimator: type[ClosedForm]) -> type[ClosedForm]:
     return estimator
 
 
-def names() -> dict[str, type[MomentEstimator]]:
+def names() -> dict[str, type[Estimator]]:
     """Estimators by the names that people use, such as "linear-discriminant"."""
     return {"redunet": ReduNetClassifier, **{one.name(): one for one in CLOSED_FORM.values()}}
 
 
-def estimator_named(name: str) -> type[MomentEstimator]:
+def estimator_named(name: str) -> type[Estimator]:
     """The estimator of a name such as "linear-discriminant", or of a kind such as "lda"."""
-    known = {**names(), **CLOSED_FORM}
+    known: dict[str, type[Estimator]] = {**names(), **CLOSED_FORM}
     if name not in known:
         raise SettingsError(f"expected an estimator among {', '.join(names())}, got {name!r}")
     return known[name]
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(
+    path: str | os.PathLike[str], device: str = "auto", memory: str | int = "2GB"
+) -> Estimator:
     """Read a model file of any estimator.
 
     Parameters
     ----------
     path : path of the file
+    device : str, default="auto"
+    memory : str or int, default="2GB"
+        Of a network. Both are the machine's, and not in the file.
 
     Returns
     -------
@@ -96,10 +105,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     Ridge()
     """
     read = Model.load(path, lambda values: _kind_of(values)._made_with(values)._plain_settings())
-    return _kind_of(read.settings)._restored(read)
+    model = _kind_of(read.settings)._restored(read)
+    here = {"device": device, "memory": memory}
+    own = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in here.items() if name in own})
+    return model
 
 
-def _kind_of(settings: dict[str, Any]) -> type[MomentEstimator]:
+def _kind_of(settings: dict[str, Any]) -> type[Estimator]:
     """The estimator whose settings a file has; those of a network name no kind."""
     kind = settings.get("kind")
     if kind is None:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from redunet.core.grid import OnGrid, unit_grid, unit_rows, within_range
 from redunet.errors import DataError, DataTypeError, SettingsError
-from redunet.estimators.settings import one_of
+from redunet.estimators.settings import InputSettings
 from redunet.features import FeatureMap, restore
 
 _CHUNK_ROWS = 512
@@ -46,13 +46,8 @@ class Embedding:
                 f"expected features to be None or a feature map such as Standardize.learn(images), "
                 f"got {features!r}"
             )
-        one_of("normalize", normalize, ("sample", "class"))
-        if (normalize == "class") != (input_range is not None):
-            raise SettingsError(
-                f"expected input_range=(low, high) with normalize='class' and only then, got "
-                f"normalize={normalize!r} and input_range={input_range!r}"
-            )
-        return cls(features, normalize, _checked_range(input_range))
+        scaling = InputSettings(normalize, input_range)
+        return cls(features, scaling.normalize, scaling.input_range)
 
     def n_features(self, n_columns: int) -> int:
         """d, the length of the feature vectors of samples with so many values."""
@@ -204,15 +199,3 @@ def one_line_errors() -> Iterator[None]:
         remedy = next((text for words, text in _REMEDIES.items() if words in first), None)
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(f"{first}: {remedy}." if remedy else first) from error
-
-
-def _checked_range(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    try:
-        low, high = (float(bound) for bound in ([] if isinstance(value, str) else value))
-    except (TypeError, ValueError, OverflowError):
-        low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise SettingsError(f"expected input_range=(low, high), two numbers, got {value!r}")
-    return low, high

@@ -21,10 +21,18 @@ from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.lazy import Built
-from redunet.estimators.settings import Settings, parse_memory, resolve_device
+from redunet.estimators.settings import (
+    InputSettings,
+    RunSettings,
+    Settings,
+    parse_memory,
+    resolve_device,
+)
 from redunet.features import FeatureMap
+from redunet.validation import documented
 
 
+@documented(Settings, InputSettings, RunSettings)
 class ReduNetClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, MomentEstimator
 ):
@@ -38,64 +46,10 @@ class ReduNetClassifier(
 
     Parameters
     ----------
-    n_layers : int, default=50
-        Depth. With the default decay, 50 layers take 97 % of all the way that
-        endlessly many would. The paper has 200 on MNIST and 50 on CIFAR-10.
-    eps : float, default=0.5
-        ε, the precision of the coding.
-    step : float, default=0.5
-        η, the step of the first layer.
-    step_decay : float, default=0.933
-        Layer ℓ has the step ``step * step_decay**ℓ``.
-    step_kind : {"absolute", "relative"}, default="absolute"
-        "absolute" takes ``step`` as η. It is the paper's, and the default, so
-        that the paper's settings and files made with them stay as published.
-        "relative" takes it as τ = ηα; recipes beyond the paper use it. As α
-        falls as 1/m, a layer of absolute step hardly moves features once there
-        are many samples; one of relative step moves a class's moments as far
-        with any number m. On class j a layer is I + τ(E/α − P_j), where E/α
-        and P_j = C_j/α_j have eigenvalues in (0, 1]: up to τ = 1 it is positive
-        definite, so no direction is lost or turned round. Above 1 some may be;
-        steps up to τ = 2 are taken as given, larger ones of either kind as 2.
-    sharpness : float, default=1.0
-        λ, the confidence of the estimated memberships of new samples. They come
-        from λ‖C_j z‖, and C_j falls as 1/n_j: with ten times the samples, ten
-        times the λ gives the same memberships.
-    n_components : int, default=None
-        Dimension of each class's subspace in the read-out; None means 28, or
-        one below the number of features where that is less. A class of lower
-        numerical rank uses its rank.
-    whitening : float, default=None
-        ρ, relative to the mean eigenvalue of the pooled within-class covariance
-        W: feature vectors become (W + ρI)^(−½) z before the first layer, so that
-        directions in which all classes vary count less. W comes from the
-        moments and is derived anew when they change. None leaves it out.
-    readout : {"subspace", "coding", "discriminant", "regression"}, default="subspace"
-        How the last layer's features become labels: "subspace" is the paper's,
-        the class whose principal subspace is nearest; "coding" is the class
-        that the sample lengthens least, coded up to ``eps``; "discriminant" is linear
-        discriminant analysis by the last layer's means and covariance;
-        "regression" is ridge regression to one-hot targets, from the same.
-    ridge : float, default=0.01
-        Of discriminant and regression: what is added to the covariance,
-        relative to its mean eigenvalue.
-    normalize : {"sample", "class"}, default="sample"
-        "sample" puts each input on the unit sphere; "class" scales only each
-        class as a whole, and needs ``input_range``.
-    input_range : (float, float), default=None
-        The range that input values keep to, with ``normalize="class"``.
+    {settings}
     features : feature map, default=None
         A fixed map from raw samples to feature vectors, see `redunet.features`;
         None takes the samples as they are.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the layers. Moments are integers whatever the dtype.
-    device : str, default="auto"
-        "auto" takes CUDA where there is some. Never saved with a model.
-    memory : str or int, default="2GB"
-        Layers that fit are kept; others are built anew by each `predict`.
-    tol : float, default=None
-        The network ends before ``n_layers`` with the layer that raises ΔR by
-        less than this; None keeps the depth.
 
     Attributes
     ----------
@@ -130,23 +84,23 @@ class ReduNetClassifier(
 
     def __init__(
         self,
-        n_layers: int = 50,
-        eps: float = 0.5,
-        step: float = 0.5,
-        step_decay: float = 0.933,
-        step_kind: str = "absolute",
-        sharpness: float = 1.0,
-        n_components: int | None = None,
-        whitening: float | None = None,
-        readout: str = "subspace",
-        ridge: float = 0.01,
-        normalize: str = "sample",
-        input_range: tuple[float, float] | None = None,
+        n_layers: int = Settings.n_layers,
+        eps: float = Settings.eps,
+        step: float = Settings.step,
+        step_decay: float = Settings.step_decay,
+        step_kind: str = Settings.step_kind,
+        sharpness: float = Settings.sharpness,
+        n_components: int | None = Settings.n_components,
+        whitening: float | None = Settings.whitening,
+        readout: str = Settings.readout,
+        ridge: float = Settings.ridge,
+        normalize: str = InputSettings.normalize,
+        input_range: tuple[float, float] | None = InputSettings.input_range,
         features: FeatureMap | None = None,
-        dtype: str = "float64",
-        device: str = "auto",
-        memory: str | int = "2GB",
-        tol: float | None = None,
+        dtype: str = Settings.dtype,
+        device: str = RunSettings.device,
+        memory: str | int = RunSettings.memory,
+        tol: float | None = Settings.tol,
     ) -> None:
         self.n_layers = n_layers
         self.eps = eps
@@ -224,6 +178,15 @@ class ReduNetClassifier(
             self._settings(), resolve_device(self.device), parse_memory(self.memory)
         )
 
+    @classmethod
+    def name(cls) -> str:
+        """What `redunet learn --estimator` calls it."""
+        return "redunet"
+
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters of network and read-out, by name, checked."""
+        return self._settings().to_dict()
+
     def _settings(self) -> Settings:
         """The parameters of network and read-out, checked."""
         return Settings.of(self)
@@ -242,7 +205,7 @@ class ReduNetClassifier(
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
-        return cls(**Settings.checked(**values).to_dict())
+        return cls(**Settings.from_state(values).to_dict())
 
     def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
         """New samples on the unit sphere, whitened where asked for, (rows, d), pass by pass."""

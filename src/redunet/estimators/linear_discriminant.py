@@ -12,8 +12,8 @@ from redunet.core.covariance import covariance, in_float64, shrunk
 from redunet.core.discriminants import normal_scores
 from redunet.core.moments import ClassMoments
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import number
 from redunet.features import FeatureMap
+from redunet.validation import checked_number
 
 
 def linear_discriminant(
@@ -109,7 +109,9 @@ class LinearDiscriminant(ClosedForm):
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
-        return {"regularization": number("regularization", self.regularization, above=0, most=1)}
+        return {
+            "regularization": checked_number("regularization", self.regularization, above=0, most=1)
+        }
 
     def _solve(
         self, moments: ClassMoments, device: str, **settings: Any

@@ -13,8 +13,8 @@ from redunet.core.discriminants import QuadraticScores
 from redunet.core.linalg import cholesky
 from redunet.core.moments import ClassMoments
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import number, one_of
 from redunet.features import FeatureMap
+from redunet.validation import checked_number, one_of
 
 
 def quadratic_discriminant(
@@ -144,7 +144,9 @@ class QuadraticDiscriminant(ClosedForm):
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
         return {
-            "regularization": number("regularization", self.regularization, above=0, most=1),
+            "regularization": checked_number(
+                "regularization", self.regularization, above=0, most=1
+            ),
             "distance": one_of("distance", self.distance, ("gaussian", "correlation")),
         }
 

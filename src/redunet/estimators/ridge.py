@@ -12,8 +12,8 @@ from redunet.core.discriminants import regression_scores
 from redunet.core.moments import ClassMoments
 from redunet.core.readouts import LeastSquares
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import number
 from redunet.features import FeatureMap
+from redunet.validation import checked_number
 
 
 def ridge_to_one_hot(
@@ -112,7 +112,7 @@ class Ridge(ClosedForm):
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
-        return {"regularization": number("regularization", self.regularization, above=0)}
+        return {"regularization": checked_number("regularization", self.regularization, above=0)}
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> LeastSquares:
         means, S = in_float64(moments, device)

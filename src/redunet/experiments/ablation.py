@@ -11,7 +11,7 @@ import numpy as np
 
 from redunet.core.readouts import READOUTS
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import Settings, resolve_device
+from redunet.estimators.settings import resolve_device
 from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import NO_LAYERS
 from redunet.experiments.shared_moments import SharedMoments
@@ -92,7 +92,7 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
             reader.fit(*pooled(shared.tasks, "train"))
             vectors, d = x_test, reader.moments_.n_features
         for one in ones:
-            labels = reader.set_params(**Settings.of(one.plan).to_dict()).predict(vectors)
+            labels = reader.set_params(**one.plan.network().to_dict()).predict(vectors)
             rows.append(_row(one, shared.experiment, d, float(np.mean(labels == y_test))))
     return rows
 

@@ -4,30 +4,59 @@ from __future__ import annotations
 
 import json
 import shlex
-import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from redunet import datasets
-from redunet.errors import FileAccessError, SettingsError
+from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import Settings
+from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.recipes import find
+from redunet.estimators.settings import InputSettings, Settings
 from redunet.experiments import own_data
-from redunet.experiments.plan import FEATURES as KINDS
-from redunet.experiments.plan import STREAM, Plan
-from redunet.experiments.recipes import find
-from redunet.experiments.streams import LabelledImages, Task
-from redunet.features import FeatureMap
+from redunet.experiments.streams import LabelledImages, StreamSettings, Task, class_stream
+from redunet.features import FeatureMap, FeatureSettings
+from redunet.features.settings import known_names
+from redunet.validation import documented
 
-NETWORK = tuple(Settings.__dataclass_fields__)
+NETWORK = Settings.names()
 """Settings of the network and its read-out."""
 
-FEATURES = tuple(
-    name for name in Plan.__dataclass_fields__ if name not in (*STREAM, "seed", *NETWORK)
-)
-"""Settings of the features."""
+FEATURES = (*(name for name in FeatureSettings.names() if name != "seed"), *InputSettings.names())
+"""Settings of the vectors that the network, and every method on class moments, is given."""
+
+
+@documented(StreamSettings, FeatureSettings, Settings, InputSettings)
+@dataclass(frozen=True)
+class Plan(ModelSettings, StreamSettings):
+    """All that decides the numbers of an experiment.
+
+    Two runs of one plan on one machine give the same numbers.
+
+    Parameters
+    ----------
+    {settings}
+    """
+
+    def stream(self, data: LabelledImages) -> tuple[Task, ...]:
+        """The tasks of a data set."""
+        return class_stream(
+            data,
+            self.n_tasks,
+            tasks=self.tasks,
+            order_seed=self.order_seed,
+            train_per_class=self.train_per_class,
+            test_per_class=self.test_per_class,
+            subset_seed=self.seed,
+        )
+
+    def feature_map(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap:
+        """The feature map, learnt from the training images that ``statistics_from`` names."""
+        first = tasks[0]
+        of_first = self.statistics_from == "first-task"
+        return self.features_from(first.x_train if of_first else first.data.x_train, device)
 
 
 @dataclass(frozen=True)
@@ -79,13 +108,12 @@ class Experiment:
         label, test : str, default=None
             Of a person's own data.
         """
-        given = _from_file(config) if config else {}
-        given = {**given, **({} if data is None else {"data": data}), **(changes or {})}
-        name = given.get("data", Plan.data)
+        file = (lambda plan: plan.changed_by_file(config)) if config else (lambda plan: plan)
+        given = {**({} if data is None else {"data": data}), **(changes or {})}
+        name = given.get("data", file(Plan()).data)
         start = (usual or {}).get(name, {}) if recipe is None else find(recipe).settings
         base = Plan().changed(start)
-        plan = base.changed(given)
-        plan.settings()  # a mistake shows before the work
+        plan = file(base).changed(given)
         return cls(plan, recipe, base, label, test)
 
     @property
@@ -123,7 +151,7 @@ class Experiment:
     def stream_settings(self) -> dict[str, Any]:
         """The settings of the stream, and of a person's own data."""
         own = {"label": self.label, "test": self.test}
-        return {key: getattr(self.plan, key) for key in STREAM} | {
+        return {key: getattr(self.plan, key) for key in StreamSettings.names()} | {
             key: value for key, value in own.items() if value is not None
         }
 
@@ -161,7 +189,7 @@ class Experiment:
 
     def components(self, n_features: int) -> int:
         """The dimension of the subspaces of the read-out; too large a number is an error."""
-        return self.plan.settings().components(n_features)
+        return self.plan.network().components(n_features)
 
     def words(self) -> list[str]:
         """The options of a command that make this experiment, but for seeds."""
@@ -174,16 +202,6 @@ class Experiment:
         """The settings that are not the usual ones, but for data and seed."""
         here, usual = self.plan.to_dict(), self.usual.to_dict()
         return {k: v for k, v in here.items() if v != usual[k] and k not in ("data", "seed")}
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    """The settings that a TOML file names."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not a TOML file: {error}") from error
 
 
 def set_words(settings: Mapping[str, Any]) -> list[str]:
@@ -201,7 +219,9 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         plain = not any(isinstance(one, list | tuple | str) for one in value) and len(value) > 1
         return ",".join(map(_text, value)) if plain else json.dumps(value)
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return (
+        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
 
 
 def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
@@ -212,7 +232,10 @@ def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[s
 
 def settings_help() -> str:
     """The names of all settings, for the help of commands."""
-    groups = {"stream": STREAM[1:], "features": (*FEATURES, "seed"), "network": NETWORK}
-    listed = (f"of the {group} {', '.join(names)}" for group, names in groups.items())
-    kinds = f"features are {', '.join(KINDS)}, or several with + between them"
-    return f"Settings: {'; '.join(listed)}. Kinds of {kinds}."
+    stream = ", ".join(name for name in StreamSettings.names() if name != "data")
+    model = ", ".join(ModelSettings.names())
+    kinds = ", ".join(known_names())
+    return (
+        f"Settings of the stream: {stream}. Of the model: {model}. Features: {kinds}, or several "
+        f"with + between them."
+    )

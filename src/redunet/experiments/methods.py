@@ -10,6 +10,7 @@ from typing import Any
 
 from redunet.errors import SettingsError
 from redunet.estimators import CLOSED_FORM
+from redunet.estimators.settings import InputSettings
 from redunet.experiments.experiment import FEATURES, Experiment
 from redunet.experiments.runner import Learner
 from redunet.experiments.streams import Task, at_once
@@ -219,7 +220,8 @@ class Method:
             return self.experiment.estimator(None, device, memory)
         if self.key == "subspace":
             return self.experiment.estimator(None, device, memory, **NO_LAYERS)
-        return CLOSED_FORM[self.key](**self.settings, device=device)
+        scaling = {name: getattr(self.experiment.plan, name) for name in InputSettings.names()}
+        return CLOSED_FORM[self.key](**self.settings, **scaling, device=device)
 
     def learner(self, tasks: Sequence[Task], seed: int, device: str) -> Learner:
         """A gradient method that has learnt nothing yet."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from redunet.errors import SettingsError
 from redunet.experiments.experiment import Experiment
-from redunet.experiments.recipes import RECIPES
+from redunet.estimators.recipes import RECIPES
 
 PAPER: dict[str, dict[str, Any]] = {
     "mnist": {

@@ -116,9 +116,7 @@ class SharedMoments:
         self._vectors = np.concatenate(parts)
         return self._vectors
 
-    def _readings(
-        self, estimator: Any, X: NDArray[Any], readings: Mapping[str, int]
-    ) -> Labels:
+    def _readings(self, estimator: Any, X: NDArray[Any], readings: Mapping[str, int]) -> Labels:
         vectors = self.vectors(X)
         if not readings:
             return {"predict": estimator.predict(vectors)}

@@ -26,12 +26,13 @@ from redunet.errors import SettingsError
 from redunet.estimators import CLOSED_FORM, storage
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import one_of, resolve_device, whole_number
+from redunet.estimators.settings import resolve_device
 from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import names
 from redunet.experiments.record import VERSION, environment, write_record
 from redunet.experiments.streams import described, pooled
 from redunet.progress import Progress, silent
+from redunet.validation import one_of, whole_number
 
 SEARCHED = (
     "n_layers",

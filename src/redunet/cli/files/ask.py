@@ -13,22 +13,15 @@ from numpy.typing import NDArray
 from redunet.cli.files.matching import at, label_type, labels_like, open_all, read, samples_for
 from redunet.cli.files.output import Write, predictions_file
 from redunet.errors import DataError
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
 from redunet.user_data import Batch, Source, Wanted
 
 Found = dict[str, Any]
 
 
-def load(path: Path, device: str, memory: str) -> ReduNetClassifier:
-    """The model of a file, to be used on a device."""
-    model = ReduNetClassifier.load(path)
-    model.device, model.memory = device, memory
-    return model
-
-
 def predict(
-    model: ReduNetClassifier,
+    model: Estimator,
     data: Sequence[Path],
     wanted: Wanted,
     out: Path | Write,
@@ -38,7 +31,7 @@ def predict(
 
     Parameters
     ----------
-    model : ReduNetClassifier
+    model : estimator
     data : sequence of Path
     wanted : Wanted
     out : Path, or a function that takes each batch's names, labels and scores
@@ -67,7 +60,7 @@ def predict(
 
 
 def evaluate(
-    model: ReduNetClassifier,
+    model: Estimator,
     data: Sequence[Path],
     wanted: Wanted,
     progress: Progress = silent,
@@ -96,7 +89,7 @@ def evaluate(
 
 
 def _write_all(
-    model: ReduNetClassifier, sources: Sequence[Source], write: Write, progress: Progress
+    model: Estimator, sources: Sequence[Source], write: Write, progress: Progress
 ) -> int:
     n = 0
     for _, batch, labels, scores in _answers(model, sources, progress):
@@ -106,7 +99,7 @@ def _write_all(
 
 
 def _answers(
-    model: ReduNetClassifier, sources: Sequence[Source], progress: Progress
+    model: Estimator, sources: Sequence[Source], progress: Progress
 ) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[np.float64]]]:
     """Each batch with the labels that the model gives it, and its scores."""
     for source, batch in read(sources, "labelling", progress):
@@ -115,7 +108,7 @@ def _answers(
         yield source, batch, model.classes_[scores.argmax(axis=1)], scores
 
 
-def _scores(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> Found:
+def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
     total = sum(pairs.values())
     names = sorted({*model.moments_.labels, *(true for true, _ in pairs)})
     matrix = [[pairs[true, given] for given in names] for true in names]
@@ -143,7 +136,7 @@ def _scores(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> Found:
     }
 
 
-def _strangers(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> list[str]:
+def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
     unknown = sorted({true for true, _ in pairs} - set(model.moments_.labels))
     if not unknown:
         return []

@@ -50,6 +50,7 @@ def verified(found: Found) -> Lines:
     return [
         f"{found['model']} is intact: {_classes(found['classes'])}, {_samples(found['samples'])}, "
         f"{found['features']:,} features, format {found['format']}.",
+        f"Estimator: {found['estimator']}.",
         f"sha256 {found['sha256']}",
     ]
 
@@ -84,11 +85,32 @@ def inspected(found: Found) -> Lines:
     """What `inspect` found."""
     return [
         holdings(found),
+        f"Estimator: {found['estimator']}.",
         f"Settings: {', '.join(f'{key}={value}' for key, value in found['settings'].items())}.",
         _feature_line(found),
-        *_rate_lines(found["delta_R"]),
-        _class_table(found),
+        *(
+            [_distance_table(found)]
+            if "distances" in found
+            else [*_rate_lines(found["delta_R"]), _class_table(found)]
+        ),
     ]
+
+
+def _distance_table(found: Found) -> Table:
+    """Counts, and the nearest other class by the distance between the means."""
+    table = _table(
+        "Classes, and the nearest other class by the distance between their means",
+        ["class", "samples", "nearest", "distance"],
+    )
+    rows = found["classes"]
+    for index, (row, distances) in enumerate(zip(rows, found["distances"], strict=True)):
+        others = [other for other in range(len(rows)) if other != index]
+        cells = ["", ""]
+        if others:
+            near = min(others, key=distances.__getitem__)
+            cells = [str(rows[near]["class"]), f"{distances[near]:.4f}"]
+        table.add_row(Text(str(row["class"])), _count(row), *map(Text, cells))
+    return table
 
 
 def _class_table(found: Found) -> Table:
@@ -104,7 +126,6 @@ def _class_table(found: Found) -> Table:
     )
     last, first = close["last"], close["input"]
     for index, row in enumerate(rows):
-        few = " (few)" if row["fewer_than_features"] else ""
         others = [other for other in range(len(rows)) if other != index]
         cells = ["", "", "", ""]
         if others:
@@ -115,8 +136,12 @@ def _class_table(found: Found) -> Table:
                 f"{last['mean'][index][near]:.1f}°",
                 f"{last['smallest'][index][near]:.1f}°",
             ]
-        table.add_row(Text(names[index]), f"{row['samples']:,}{few}", *map(Text, cells))
+        table.add_row(Text(names[index]), _count(row), *map(Text, cells))
     return table
+
+
+def _count(row: Found) -> str:
+    return f"{row['samples']:,}{' (few)' if row['fewer_than_features'] else ''}"
 
 
 def _feature_line(found: Found) -> str:

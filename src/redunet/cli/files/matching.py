@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import DataError, ReduNetError
+from redunet.estimators import Estimator
 from redunet.estimators.base import LearntFeaturesWarning
-from redunet.estimators.classifier import ReduNetClassifier
 from redunet.progress import Progress
 from redunet.user_data import Batch, Source, Wanted, open_source
 
 
-def open_all(data: Sequence[Path], wanted: Wanted, model: ReduNetClassifier | None) -> list[Source]:
+def open_all(data: Sequence[Path], wanted: Wanted, model: Estimator | None) -> list[Source]:
     """Sources of what a model can take; None is a model that is still to be made."""
     if model is not None:
         shape = None if model.features is None else model.features.input_shape
@@ -51,12 +51,12 @@ def read(
             progress(f"{what} {source.path}", (index + batch.share) / len(sources))
 
 
-def samples_for(model: ReduNetClassifier, batch: Batch) -> NDArray[Any]:
+def samples_for(model: Estimator, batch: Batch) -> NDArray[Any]:
     """Samples as the model takes them: in rows, unless its feature map knows their shape."""
     return batch.X.reshape(len(batch.X), -1) if model.features is None else batch.X
 
 
-def label_type(model: ReduNetClassifier) -> type:
+def label_type(model: Estimator) -> type:
     """What the model's labels are: int or str."""
     return type(model.moments_.labels[0])
 

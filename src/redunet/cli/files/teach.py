@@ -21,11 +21,11 @@ from redunet.cli.files.matching import (
     read,
     samples_for,
 )
-from redunet.errors import DataError, FileAccessError, SettingsError
-from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import resolve_device
-from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import of_model
+from redunet.errors import DataError, DataTypeError, FileAccessError, SettingsError
+from redunet.estimators import ClosedForm, Estimator, estimator_named, load
+from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.recipes import model_settings
+from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.features import FeatureMap
 from redunet.progress import Progress, silent
 from redunet.user_data import Source, Wanted
@@ -44,6 +44,7 @@ def learn(
     settings: Mapping[str, Any],
     wanted: Wanted,
     *,
+    estimator: str | None = None,
     recipe: str | None = None,
     device: str = "auto",
     tell: Tell,
@@ -57,8 +58,10 @@ def learn(
         Of the model.
     data : sequence of Path
     settings : mapping
-        Of a new model, as `redunet.experiments.recipes.of_model` knows them.
+        Of a new model, as `ModelSettings` has them.
     wanted : Wanted
+    estimator : str, default="redunet"
+        Of a new model: a name that `redunet.estimators.estimator_named` knows.
     recipe : str, default=None
         Of a new model: settings under one name, which single ones replace.
     device : str, default="auto"
@@ -72,18 +75,21 @@ def learn(
     """
     with changing(path, tell):
         model = _existing(path, device)
-        given = [*(["recipe"] if recipe else []), *sorted(settings)]
+        options = {"estimator": estimator, "recipe": recipe}
+        given = [*(name for name in options if options[name]), *sorted(settings)]
         if model is not None and given:
             raise SettingsError(
                 f"{path} exists and keeps the settings that it was made with: "
                 f"leave out {', '.join(given)}, or name a new model"
             )
-        plan, of_input = of_model(settings, recipe)
+        make = estimator_named(estimator or "redunet")
+        own, shared = _own_settings(make, settings)
+        made_with = model_settings(recipe, shared)
         sources = open_all(data, wanted, model)
         created = model is None
         if model is None:
-            features = _features(plan, sources, device, progress)
-            model = plan.learner(features, device, "2GB").set_params(**of_input)
+            features = _features(made_with, sources, device, progress)
+            model = _new(make, own, made_with, features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
         columns = sources[0].columns
         for source, batch in read(sources, "learning", progress):
@@ -115,7 +121,7 @@ def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
     """Withdraw classes, as if they had never been seen."""
     notes: list[str] = []
     with changing(path, tell):
-        model = _known(path)
+        model = load(path)
         gone = labels_like(np.array(classes), label_type(model)).tolist()
         with noting(notes):
             model.forget(gone)
@@ -135,7 +141,7 @@ def unlearn(
     """Withdraw samples, as if they had never been seen."""
     notes: list[str] = []
     with changing(path, tell):
-        model = _known(path, device)
+        model = load(path, device)
         sources = open_all(data, wanted, model)
         before, kind = sum(model.moments_.counts), label_type(model)
         with noting(notes):
@@ -159,24 +165,47 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
     with changing(out, tell):
         if out.exists():
             raise FileAccessError(f"{out} exists already: choose another name, or remove it")
-        whole = _known(paths[0])
+        whole: Any = load(paths[0])
         for path in paths[1:]:
             try:
-                whole.merge(_known(path))
-            except SettingsError as error:
-                raise SettingsError(f"{paths[0]} and {path}: {error}") from error
+                whole.merge(load(path))
+            except (SettingsError, DataTypeError) as error:
+                raise type(error)(f"{paths[0]} and {path}: {error}") from error
         whole.save(out)
     return {"merged": [str(path) for path in paths], "notes": [], **_holdings(out, whole)}
 
 
-def _existing(path: Path, device: str) -> ReduNetClassifier | None:
-    return _known(path, device) if path.exists() else None
+def _own_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> tuple[Found, Found]:
+    """Settings of a closed-form method itself, and those of its features and input."""
+    if not issubclass(kind, ClosedForm):
+        return {}, dict(settings)
+    known = kind().own_settings()
+    shared = {key: value for key, value in settings.items() if key not in known}
+    for key in shared:
+        if key in Settings.names():
+            raise SettingsError(
+                f"expected settings of {kind.name()}, its features or its input, got {key!r}: its "
+                f"own are {', '.join(known) or 'none'}"
+            )
+    return {key: value for key, value in settings.items() if key in known}, shared
 
 
-def _known(path: Path, device: str = "auto") -> ReduNetClassifier:
-    model = ReduNetClassifier.load(path)
-    model.device = device
-    return model
+def _new(
+    kind: type[Estimator],
+    own: Mapping[str, Any],
+    made_with: ModelSettings,
+    features: FeatureMap | None,
+    device: str,
+) -> Estimator:
+    """A model that has learnt nothing yet."""
+    if not issubclass(kind, ClosedForm):
+        return made_with.learner(features, device)
+    of_input = InputSettings.of(made_with).to_dict()
+    return kind(**own, **of_input, features=features, device=device)
+
+
+def _existing(path: Path, device: str) -> Estimator | None:
+    return load(path, device) if path.exists() else None
 
 
 def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
@@ -186,17 +215,17 @@ def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def _features(
-    plan: Plan, sources: Sequence[Source], device: str, progress: Progress
+    settings: ModelSettings, sources: Sequence[Source], device: str, progress: Progress
 ) -> FeatureMap | None:
     """The feature map of a new model, made for and from its first data."""
     first = next(batch.X for _, batch in read(sources, "opening", silent))
     shape = first.shape[1:]
-    if len(shape) == 1 and plan.features == "pixels" and shape[0] > MOST_FEATURES:
+    if len(shape) == 1 and settings.features == "pixels" and shape[0] > MOST_FEATURES:
         raise DataError(_too_many(shape[0]))
     samples = first
-    if plan.features != "pixels" and plan.statistics_from != "nowhere":
+    if settings.features != "pixels" and settings.statistics_from != "nowhere":
         samples = _spread(sources, max(1, _SAMPLE_BYTES // (8 * math.prod(shape))), progress)
-    features = plan.features_for(samples, resolve_device(device))
+    features = settings.features_for(samples, resolve_device(device))
     if features is not None and features.n_features > MOST_FEATURES:
         raise DataError(_too_many(features.n_features))
     return features
@@ -230,7 +259,7 @@ def _counted(counts: Mapping[Any, int]) -> list[Found]:
     return [{"class": label, "samples": count} for label, count in counts.items()]
 
 
-def _holdings(path: Path, model: ReduNetClassifier) -> Found:
+def _holdings(path: Path, model: Estimator) -> Found:
     """What a model file holds."""
     moments = model.moments_
     return {

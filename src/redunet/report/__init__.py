@@ -1,3 +1,1 @@
 """Tables and figures for people: nothing is computed here that a record does not hold."""
-
-from redunet.report.output import terminal, write

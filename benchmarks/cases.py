@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Work
-from redunet.core.construction import Pass, SecondMoments
+from redunet.core.construction import Pass
 from redunet.core.layer import Layer
 from redunet.core.low_rank import stacked
 from redunet.core.moments import ClassMoments
 from redunet.core.rate import Coding
+from redunet.core.second_moments import SecondMoments
 
 EPS, STEP = 0.5, 0.5
 
@@ -32,8 +33,13 @@ def second_moments(k: int, d: int, m: int = 60_000, device: str = "cpu") -> tupl
 
 def one_layer(Sigma: Tensor, coding: Coding) -> Work:
     """Build a layer and move the moments by it, in the memory of the one before."""
-    going = Pass(SecondMoments(tuple(range(len(Sigma))), Sigma), coding, reuse=True)
-    return lambda: going.move(going.layer(STEP))
+    going = Pass(SecondMoments.of_matrices(Sigma), coding, reuse=True)
+
+    def work() -> None:
+        going.layer(STEP)
+        going.move()
+
+    return work
 
 
 def one_transform(
@@ -41,7 +47,6 @@ def one_transform(
     coding: Coding,
     n: int,
     rows: int = 512,
-    precision: torch.dtype | None = None,
 ) -> Work:
     """Move n samples through one layer, in batches."""
     layer = Layer.from_moments(Sigma, coding, STEP)
@@ -52,7 +57,7 @@ def one_transform(
 
     def work() -> None:
         for part in torch.split(Z, rows):
-            layer.move_samples_(part, 1.0, space, precision)
+            layer.move_samples_(part, 1.0, space)
 
     return work
 
@@ -73,7 +78,7 @@ def few_samples(
     B *= (per_class / B.square().sum(dim=(1, 2), keepdim=True)).sqrt()
     coding = Coding((per_class,) * k, d, EPS)
     if form == "matrices":
-        return SecondMoments(tuple(range(k)), B.mT @ B), coding
+        return SecondMoments.of_matrices(B.mT @ B), coding
     none = torch.empty(0, d, d, dtype=torch.float64, device=device)
     return SecondMoments((), none, stacked({j: B_j.mT for j, B_j in enumerate(B)})), coding
 
@@ -101,7 +106,8 @@ class Travel:
 
     def build(self) -> None:
         """Build a layer and move the moments by it."""
-        self._going.move(self._going.layer(STEP))
+        self._going.layer(STEP)
+        self._going.move()
 
     def rest(self) -> None:
         """Build the layer that `transform` moves samples by; nothing is built after it."""

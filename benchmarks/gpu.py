@@ -36,14 +36,12 @@ from benchmarks.measure import (
     transform_floor,
     yardsticks,
 )
-from redunet.core.construction import Pass, SecondMoments
-from redunet.core.readouts import NearestSubspace
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.core.construction import Pass
+from redunet.core.second_moments import SecondMoments
 
 K = 10
 WAYS: tuple[Way, ...] = ("a", "b", "c")
 FORMS: tuple[Literal["factors", "matrices"], ...] = ("factors", "matrices")
-REDUCED = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def short(dtype: torch.dtype) -> str:
@@ -70,12 +68,13 @@ def layers(device: str, d: int, dtype: torch.dtype) -> Row:
 def whole_build(device: str, d: int, n_layers: int) -> Row:
     """All layers of a network, streamed, with the peak of the device's memory."""
     Sigma, coding = second_moments(K, d, device=device)
-    first = SecondMoments(tuple(range(K)), Sigma)
+    first = SecondMoments.of_matrices(Sigma)
 
     def work() -> None:
         going = Pass(first, coding, reuse=True)
         for index in range(n_layers):
-            going.move(going.layer(STEP * 0.933**index))
+            going.layer(STEP * 0.933**index)
+            going.move()
 
     clock(lambda: Pass(first, coding, reuse=True).layer(STEP), device)
     if device != "cpu":
@@ -90,12 +89,11 @@ def whole_build(device: str, d: int, n_layers: int) -> Row:
 
 
 def transforms(device: str, d: int, n: int) -> list[Row]:
-    """Samples through one layer, in the layer's dtype and in reduced precisions."""
+    """Samples through one layer, in float64 and in float32."""
     Sigma, coding = second_moments(K, d, device=device)
     works: dict[str, Any] = {"product": yardsticks(d, torch.float64, device)["product"]}
     works["float64"] = one_transform(Sigma, coding, n, 2048)
-    for precision in REDUCED if device != "cpu" else REDUCED[:1]:
-        works[short(precision)] = one_transform(Sigma.float(), coding, n, 2048, precision)
+    works["float32"] = one_transform(Sigma.float(), coding, n, 2048)
     took = interleaved(works, 5, device)
     floor = transform_floor(K, d, n, took["product"])
     rows = []
@@ -165,46 +163,6 @@ def factors(device: str, k: int) -> list[Row]:
     return rows
 
 
-def labels(device: str, small: bool) -> list[Row]:
-    """How many labels a reduced precision of the transform changes, on data that is at hand."""
-    rows = []
-    for name, data in _data(small).items():
-        x_train, y_train, x_test = data
-        model = ReduNetClassifier(device=device, memory="40GB").fit(x_train, y_train)
-        network = model.network_
-        readout = NearestSubspace.from_network(network, 28)
-        (Z,) = model._inputs(x_test)
-        exact = readout.residuals(network.transform(Z, 1.0)).argmin(dim=1)
-        for precision in REDUCED if device != "cpu" else REDUCED[:1]:
-            moved = network.transform(Z, 1.0, precision=precision)
-            changed = int((readout.residuals(moved).argmin(dim=1) != exact).sum())
-            rows.append(
-                {
-                    "case": f"labels on {name}, products in {short(precision)}",
-                    "other": f"{changed} of {len(Z)} labels differ from float64",
-                }
-            )
-    return rows
-
-
-def _data(small: bool) -> dict[str, Any]:
-    from sklearn.datasets import load_digits
-
-    X, y = load_digits(return_X_y=True)
-    found = {"digits": (X[:1200], y[:1200], X[1200:])}
-    if small:
-        return found
-    try:
-        from redunet.datasets import load
-
-        data = load("mnist")
-        flat = [x.reshape(len(x), -1) for x in (data.x_train, data.x_test)]
-        found["MNIST"] = (flat[0], data.y_train, flat[1])
-    except (OSError, ValueError) as error:
-        print(f"without MNIST: {error}")
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -225,7 +183,6 @@ def main() -> None:
         lambda: against_samples(device, near, 600 if small else 60_000, torch.float32),
         lambda: growth(device, [48, 96, 192] if small else [392, 784, 1568, 3136]),
         lambda: factors(device, 20 if small else 1000),
-        lambda: labels(device, small),
     ]
     about, rows = machine(device), []
     for step in steps:

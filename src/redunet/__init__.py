@@ -12,7 +12,8 @@ from redunet._version import __version__
 
 if TYPE_CHECKING:
     from redunet.core.construction import Schedule
-    from redunet.core.layer import Layer
+    from redunet.core.layer import AbstractLayer, Layer
+    from redunet.core.low_rank import LowRankLayer
     from redunet.core.moments import ClassMoments
     from redunet.core.network import ReduNet, build_network, extend_network
     from redunet.core.rate import rate_reduction
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
         LinearDiscriminant,
         NearestSubspace,
     )
+    from redunet.core.reduced_space import ReducedLayer
     from redunet.errors import (
         DataError,
+        DataTypeError,
         FileAccessError,
         ModelFileError,
         NumericalError,
@@ -36,14 +39,17 @@ if TYPE_CHECKING:
     from redunet.experiments.recipes import from_recipe
 
 _HOMES = {
+    "AbstractLayer": "core.layer",
     "ClassMoments": "core.moments",
     "CodingLength": "core.readouts",
     "DataError": "errors",
+    "DataTypeError": "errors",
     "FileAccessError": "errors",
     "Layer": "core.layer",
     "LearntFeaturesWarning": "estimators.base",
     "LeastSquares": "core.readouts",
     "LinearDiscriminant": "core.readouts",
+    "LowRankLayer": "core.low_rank",
     "ModelFileError": "errors",
     "NearestSubspace": "core.readouts",
     "NotFittedError": "estimators.base",
@@ -51,6 +57,7 @@ _HOMES = {
     "ReduNet": "core.network",
     "ReduNetClassifier": "estimators.classifier",
     "ReduNetError": "errors",
+    "ReducedLayer": "core.reduced_space",
     "Schedule": "core.construction",
     "SettingsError": "errors",
     "StreamingWarning": "estimators.lazy",
@@ -61,14 +68,17 @@ _HOMES = {
 }
 
 __all__ = [
+    "AbstractLayer",
     "ClassMoments",
     "CodingLength",
     "DataError",
+    "DataTypeError",
     "FileAccessError",
     "Layer",
     "LearntFeaturesWarning",
     "LeastSquares",
     "LinearDiscriminant",
+    "LowRankLayer",
     "ModelFileError",
     "NearestSubspace",
     "NotFittedError",
@@ -76,6 +86,7 @@ __all__ = [
     "ReduNet",
     "ReduNetClassifier",
     "ReduNetError",
+    "ReducedLayer",
     "Schedule",
     "SettingsError",
     "StreamingWarning",

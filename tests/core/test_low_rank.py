@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet import ReduNetClassifier
-from redunet.core.construction import LayerStream, Pass, Schedule, SecondMoments
+from redunet.core.construction import GivenLayers, LayerStream, Pass, Schedule
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors, low_rank_factor
 from redunet.core.grid import unit_rows
-from redunet.core.lifted import LiftedLayer
-from redunet.core.low_rank import CompactLayer, stacked
+from redunet.core.low_rank import LowRankLayer, stacked
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network
 from redunet.core.rate import Coding
 from redunet.core.readouts import NearestSubspace
-from redunet.core.span import Span
-from redunet.errors import SettingsError
+from redunet.core.reduced_space import ReducedLayer, ReducedSpace
+from redunet.core.second_moments import SecondMoments
 from tests import plain
 
 STEPS = Schedule(5, 0.4, 0.9, "relative")
@@ -93,7 +92,7 @@ def test_everything_is_as_in_the_plain_construction(case: str, keep: bool) -> No
     network = build_network(moments_of(X, y), EPS, STEPS, keep=keep)
     layers, first = parts(network)
     assert bool(first.stacks) == ("factors" in case or min(counts) <= first.Sigma.shape[-1] // 4)
-    assert (layers.span is not None) == ("zero" in case or "fewer" in case)
+    assert (layers.space is not None) == ("zero" in case or "fewer" in case)
     # New samples have a part in every direction.
     new = np.random.default_rng(1).standard_normal((7, d))
     Z = unit_rows(torch.from_numpy(np.vstack([new, X[:5]])))
@@ -162,29 +161,15 @@ def test_algorithm_1_goes_on_from_them(case: str) -> None:
     X, y = samples(d, counts, zeros)
     old = y < len(counts) - 1
     network = build_network(moments_of(X[old], y[old]), EPS, STEPS)
-    as_tuple = ReduNet(network.labels, network.counts, EPS, STEPS, tuple(network.layers))
-    assert error(as_tuple.last_moments(), network.last_moments()) < 1e-9
+    given_layers = GivenLayers(list(network.layers), network.counts, EPS)
+    alone = ReduNet(network.labels, network.counts, EPS, STEPS, given_layers)
+    assert error(alone.last_moments(), network.last_moments()) < 1e-9
     Z = unit_rows(torch.from_numpy(X))
-    assert error(as_tuple.transform(Z, 1.0), network.transform(Z, 1.0)) < 1e-11
-    extended = extend_network(as_tuple, torch.from_numpy(X[~old]), y[~old])
+    assert error(alone.transform(Z, 1.0), network.transform(Z, 1.0)) < 1e-11
+    extended = extend_network(alone, torch.from_numpy(X[~old]), y[~old])
     joint = build_network(moments_of(X, y), EPS, STEPS)
     for a, b in zip(extended.layers, joint.layers, strict=True):
         assert max(error(a.E, b.E), error(a.C, b.C)) < 1e-9
-
-
-@pytest.mark.parametrize("case", ["some in matrices", "features of zero", "all in factors"])
-def test_a_reduced_precision_is_near_and_only_taken_when_asked_for(case: str) -> None:
-    d, counts, zeros = CASES[case]
-    X, y = samples(d, counts, zeros)
-    network = build_network(moments_of(X, y), EPS, STEPS)
-    Z = unit_rows(torch.from_numpy(X))
-    exact = network.transform(Z, 1.0)
-    single = network.transform(Z, 1.0, precision=torch.float32)
-    assert single.dtype == torch.float64
-    assert 1e-9 < error(single, exact) < 1e-4
-    assert torch.equal(network.transform(Z, 1.0, precision=torch.float64), exact)
-    with pytest.raises(SettingsError, match="expected a GPU for products in float16"):
-        network.transform(Z, 1.0, precision=torch.float16)
 
 
 def test_a_sample_outside_of_all_others_is_not_moved() -> None:
@@ -199,9 +184,9 @@ def test_a_sample_outside_of_all_others_is_not_moved() -> None:
 
 def test_layers_say_what_they_are_made_of() -> None:
     few = build_network(moments_of(*samples(40, [4] * 30)), EPS, STEPS)
-    assert all(isinstance(layer, CompactLayer) for layer in few.layers)
+    assert all(isinstance(layer, LowRankLayer) for layer in few.layers)
     zero = build_network(moments_of(*samples(40, [50, 60], 15)), EPS, STEPS)
-    assert all(isinstance(layer, LiftedLayer) for layer in zero.layers)
+    assert all(isinstance(layer, ReducedLayer) for layer in zero.layers)
     layers, first = parts(few)
     # E, thirty factors of four rows, and their inverses: no matrix for any class.
     assert first.layer_bytes == 8 * (40 * 40 + 30 * 4 * 40 + 30 * 4 * 4)
@@ -256,19 +241,19 @@ def test_a_pass_that_reuses_its_memory_takes_no_more_of_it() -> None:
     places = set()
     for _ in range(6):
         layer = going.layer(0.1)
-        assert isinstance(layer, CompactLayer)
+        assert isinstance(layer, LowRankLayer)
         places |= {layer.E.data_ptr(), *(stack.B.data_ptr() for stack in layer.stacks)}
-        going.move(layer)
+        going.move()
     assert len(places) == 1 + 3  # two places in turns, besides the first moments themselves
 
 
-def test_a_span_is_only_taken_where_it_is_worth_it() -> None:
-    assert Span.of(moments_of(*samples(40, [50, 60], 2))) is None
-    span = Span.of(moments_of(*samples(40, [50, 60], 5)))
-    assert span is not None
-    assert span.basis is None
-    assert span.size == 36
-    few = Span.of(moments_of(*samples(40, [5, 6])))
+def test_a_reduced_space_is_only_taken_where_it_is_worth_it() -> None:
+    assert ReducedSpace.of(moments_of(*samples(40, [50, 60], 2))) is None
+    space = ReducedSpace.of(moments_of(*samples(40, [50, 60], 5)))
+    assert space is not None
+    assert space.basis is None
+    assert space.size == 36
+    few = ReducedSpace.of(moments_of(*samples(40, [5, 6])))
     assert few is not None
     assert few.size == 12
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet.core.construction import MAX_RELATIVE_STEP, LayerStream, Schedule
+from redunet.core.construction import (
+    MAX_RELATIVE_STEP,
+    GivenLayers,
+    Schedule,
+    moments_after,
+)
 from redunet.core.grid import unit_rows
 from redunet.core.layer import Layer
 from redunet.core.linalg import spd_inverse
 from redunet.core.moments import ClassMoments
-from redunet.core.network import (
-    ReduNet,
-    build_network,
-    extend_network,
-    moments_after,
-)
+from redunet.core.network import ReduNet, build_network, extend_network
 from redunet.core.rate import Coding, rate_reduction
 from redunet.errors import DataError, NumericalError
 from tests import plain, reference
@@ -169,7 +169,6 @@ def test_a_layer_held_on_to_stays_what_it_was(small: Any, keep: bool) -> None:
 
 def test_passing_layers_are_those_of_the_stream_in_one_memory(small: Any) -> None:
     network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
-    assert isinstance(network.layers, LayerStream)
     places = set()
     for mine, theirs in zip(network.layers.passing(), network.layers, strict=True):
         assert torch.equal(mine.E, theirs.E)
@@ -181,16 +180,39 @@ def test_passing_layers_are_those_of_the_stream_in_one_memory(small: Any) -> Non
 def test_a_pass_begun_and_left_disturbs_no_other(small: Any) -> None:
     network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
     expected = [layer.E.clone() for layer in network.layers]
-    assert isinstance(network.layers, LayerStream)
     one, other = network.layers.passing(), network.layers.passing()
     for index, E in enumerate(expected):
         assert torch.equal(next(one).E, E), index
         assert torch.equal(next(other).E, E), index
 
 
+@pytest.mark.parametrize("form", ["kept", "streamed", "given", "a tuple"])
+def test_layers_are_a_sequence_however_they_are_held(small: Any, form: str) -> None:
+    moments = moments_of(*small)
+    every = list(build_network(moments, 0.5, PAPER).layers)
+    network = build_network(moments, 0.5, PAPER, keep=form != "streamed")
+    if form == "given":
+        network = stripped(network)
+    if form == "a tuple":
+        network = replace(network, layers=cast(Any, tuple(network.layers)))
+    layers = network.layers
+    assert len(layers) == 60
+    for index in (0, 7, 59, -1, -60):
+        assert torch.equal(layers[index].C, every[index].C)
+    assert [layer.step for layer in layers[50:2:-20]] == [every[i].step for i in (50, 30, 10)]
+    with pytest.raises(IndexError, match="expected a layer below 60, got 60"):
+        layers[60]
+    assert network.rates()[3] == every[3].rate
+    assert (layers[0] is layers[0]) == (form != "streamed")
+    kept = layers.keeping()
+    assert kept[0] is kept[0]
+    assert (layers.n_bytes == 0) == (form in ("given", "a tuple"))
+
+
 def stripped(network: ReduNet) -> ReduNet:
     """The network as Algorithm 1 may know it: layers and scalars, no moments."""
-    layers = tuple(Layer(a.E, a.C, a.gamma, a.step, a.rate) for a in network.layers)
+    matrices = [Layer(a.E, a.C, a.gamma, a.step, a.rate) for a in network.layers]
+    layers = GivenLayers(matrices, network.counts, network.eps)
     return ReduNet(network.labels, network.counts, network.eps, network.schedule, layers)
 
 

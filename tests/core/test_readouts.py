@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,21 @@ import torch
 from scipy.stats import multivariate_normal  # type: ignore[import-untyped]
 from sklearn.linear_model import Ridge
 
-from redunet import DataError
+from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.core.construction import Schedule
 from redunet.core.grid import unit_rows
-from redunet.core.lifted import LiftedLayer
-from redunet.core.low_rank import CompactLayer
+from redunet.core.low_rank import LowRankLayer
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network, extend_network
-from redunet.core.readouts import CodingLength, LeastSquares, LinearDiscriminant, NearestSubspace
+from redunet.core.readouts import (
+    READOUTS,
+    CodingLength,
+    LeastSquares,
+    LinearDiscriminant,
+    NearestSubspace,
+    register,
+)
+from redunet.core.reduced_space import ReducedLayer
 from tests import reference
 from tests.conftest import classes_on_subspaces
 
@@ -111,8 +120,8 @@ def test_means_travel_where_moments_are_factors_and_features_empty() -> None:
     first = build_network(moments, 0.5, Schedule(0, 0.5, 0.9)).last_means()
     assert float((network.last_means() - first).abs().max()) > 0.01
     layer = next(iter(network.layers))
-    assert isinstance(layer, LiftedLayer)
-    assert isinstance(layer.inner, CompactLayer)
+    assert isinstance(layer, ReducedLayer)
+    assert isinstance(layer.inner, LowRankLayer)
 
 
 @pytest.mark.parametrize("ridge", [0.001, 0.3])
@@ -206,3 +215,58 @@ def test_layers_alone_do_not_tell_the_means() -> None:
     grown = extend_network(old, torch.from_numpy(X[y > 1]), y[y > 1])
     with pytest.raises(DataError, match="do not tell the means"):
         grown.last_means()
+
+
+class Centroid:
+    """A read-out from outside: the class whose mean is nearest, after the layers."""
+
+    def __init__(self, means: torch.Tensor) -> None:
+        self.means = means
+
+    def scores(self, Z: torch.Tensor) -> torch.Tensor:
+        return -torch.cdist(Z, self.means).double()
+
+    def probabilities(self, scores: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(scores, dim=1)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    register("centroid", lambda network, n_components, ridge: Centroid(network.last_means()))
+    yield
+    del READOUTS["centroid"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_read_out_can_be_added_from_outside(tmp_path: Path) -> None:
+    X, y = classes_on_subspaces(k=3, d=10, per_class=20, rank=4)
+    X += np.eye(3, 10)[y]
+    model = ReduNetClassifier(n_layers=2, readout="centroid").fit(X, y)
+    distances = np.linalg.norm(
+        model.transform(X)[:, None] - model.network_.last_means().numpy(), axis=2
+    )
+    assert np.array_equal(model.predict(X), distances.argmin(axis=1))
+    np.testing.assert_allclose(model.decision_function(X), -distances, atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    model.save(tmp_path / "model")
+    again = ReduNetClassifier.load(tmp_path / "model")
+    assert again.readout == "centroid"
+    assert np.array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(SettingsError, match="but 'centroid' is taken"):
+        register("centroid", READOUTS["coding"])
+
+
+def test_a_read_out_that_is_not_there_is_named() -> None:
+    X, y = classes_on_subspaces(k=3, d=10, per_class=20, rank=4)
+    with pytest.raises(SettingsError, match="expected readout to be one of subspace, coding, disc"):
+        ReduNetClassifier(readout="centroid").fit(X, y)
+
+
+def test_squared_lengths_within_the_first_directions(built: Any) -> None:
+    X, _, network, _ = built
+    Z = network.transform(unit_rows(torch.from_numpy(X[:10])), 1.0)
+    inside = NearestSubspace.from_network(network, 5).inside(Z)
+    assert inside.shape == (10, 4, 5)
+    for r in (1, 3, 5):
+        residuals = NearestSubspace.from_network(network, r).residuals(Z)
+        np.testing.assert_allclose(1 - inside[:, :, r - 1], residuals, rtol=0, atol=1e-9)

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import ClassMoments, NumericalError, ReduNetClassifier
-from redunet.core.grid import GRID
-from redunet.core.whitening import Whitening, within_covariance
+from redunet.core.covariance import covariance, in_float64
+from redunet.core.whitening import Whitening
 from redunet.estimators import storage
 from tests import reference
 from tests.conftest import classes_on_subspaces
@@ -38,7 +38,8 @@ def symmetric(X: NDArray[Any], y: NDArray[Any], ridge: float) -> NDArray[np.floa
 
 
 def test_the_covariance_is_that_of_the_samples() -> None:
-    W = within_covariance(MOMENTS).numpy() / GRID**2
+    means, S = in_float64(MOMENTS)
+    W = covariance(S, means, MOMENTS.counts).numpy()
     np.testing.assert_allclose(W, pooled(GRIDDED, y), atol=1e-13)
 
 

@@ -17,7 +17,9 @@ from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
 from redunet.core.readouts import NearestSubspace
-from redunet.estimators.inspection import Subspaces, before_and_after, picture_shape
+from redunet.core.second_moments import SecondMoments
+from redunet.core.subspaces import Subspaces
+from redunet.estimators.inspection import before_and_after, picture_shape
 from redunet.features import Flatten, GaussianLift, Standardize
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
@@ -46,7 +48,7 @@ def test_orthogonal_and_nested_subspaces() -> None:
 
 def test_subspaces_of_known_moments() -> None:
     Sigma = torch.diag(torch.tensor([1.0, 4.0, 0.0, 3.0], dtype=torch.float64))[None]
-    spaces = Subspaces.of(Sigma, n_components=4, n_values=4)
+    spaces = Subspaces.of(SecondMoments.of_matrices(Sigma), n_components=4, n_values=4)
     assert spaces.spectra.tolist() == [[0.5, 0.375, 0.125, 0.0]]
     assert spaces.bases[0].abs().argmax(dim=0).tolist() == [1, 3, 0]  # rank three, no noise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redunet.estimators.settings import READOUTS
+from redunet.core.readouts import READOUTS
 from redunet.experiments.contest import variants
 from redunet.experiments.plan import Plan
 from redunet.experiments.recipes import find

@@ -59,7 +59,8 @@ def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
     d = plan.changed({"standardized": False}).feature_map(tasks).n_features
     r = plan.settings().components(d)
     name = f"{plan.data}, {plan.features}"
-    reading = f"{r} components" if plan.readout == "subspace" else READOUT_NAMES[plan.readout]
+    reading = READOUT_NAMES.get(plan.readout, plan.readout)
+    reading = f"{r} components" if plan.readout == "subspace" else reading
     return Reproduction(None, f"ReduNet on {name}", plan, {reading: r})
 
 

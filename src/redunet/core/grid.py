@@ -60,15 +60,6 @@ class OnGrid:
         """Whether the samples are small whole numbers by their dtype: lengths come sooner."""
         return self.samples.dtype in _SMALL_WHOLE
 
-    @property
-    def values(self) -> Tensor:
-        """Whole numbers of at most ``GRID`` in size: Tensor of shape (n, d), float64."""
-        return self.write_(_new(self.samples))
-
-    def write_(self, out: Tensor) -> Tensor:
-        """Turn ``out``, (n, d), into the values, and return it."""
-        return _unit_(out, self.samples, steps=GRID)
-
 
 def unit_rows(X: Tensor) -> Tensor:
     """Put each row on the unit sphere; a zero row stays zero.
@@ -86,7 +77,12 @@ def unit_rows(X: Tensor) -> Tensor:
     -------
     Tensor of shape (n, d), float64
     """
-    return _unit_(_new(X), X, steps=1)
+    out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
+    if X.numel():
+        rows = rows_in_cache(out)
+        for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
+            _scale_(unit.copy_(part), part.dtype in _SMALL_WHOLE, steps=1)
+    return out
 
 
 def unit_grid(X: Tensor) -> OnGrid:
@@ -101,20 +97,6 @@ def unit_grid(X: Tensor) -> OnGrid:
     OnGrid
     """
     return OnGrid(X)
-
-
-def _new(X: Tensor) -> Tensor:
-    return torch.empty(X.shape, dtype=torch.float64, device=X.device)
-
-
-def _unit_(out: Tensor, X: Tensor, steps: int) -> Tensor:
-    """Rows of length ``steps``, a power of two; of more than one step, rounded to whole ones."""
-    if not X.numel():
-        return out
-    rows = rows_in_cache(out)
-    for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
-        _scale_(unit.copy_(part), part.dtype in _SMALL_WHOLE, steps)
-    return out
 
 
 def rows_in_cache(X: Tensor) -> int:

@@ -2,24 +2,167 @@
 
 On class j the step is the linear map L_j = I + η E − η γ_j C_j, so it sends
 Σ_j to L_j Σ_j L_jᵀ, rescaled to trace n_j. A sample whose class is unknown is
-moved by every class's map at once, weighted by its estimated membership.
+moved by the maps of all classes, weighted by its estimated memberships.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from redunet.core.linalg import add_identity, at_once, congruence_, move_rows_, stacks
+from redunet.core.linalg import add_identity, at_once, congruence_, stacks
 from redunet.core.rate import Coding, Rate, operators
+
+
+class AbstractLayer(ABC):
+    """What every layer of a network offers, however it is stored.
+
+    Attributes
+    ----------
+    E : Tensor of shape (d, d)
+        Expansion, the same for all classes.
+    C : Tensor of shape (k, d, d)
+        Compression of each class.
+    gamma : Tensor of shape (k,)
+        γ_j, the share of each class in the samples.
+    step : float
+        η, the length of the step.
+    rate : Rate
+        The objective before the step.
+
+    See Also
+    --------
+    Layer : all operators as matrices.
+    LowRankLayer : classes of few samples as factors.
+    ReducedLayer : built within the directions that some sample has.
+    """
+
+    if TYPE_CHECKING:  # a field in some layers, computed in others
+
+        @property
+        def E(self) -> Tensor: ...  # noqa: D102
+
+        @property
+        def C(self) -> Tensor: ...  # noqa: D102
+
+        @property
+        def gamma(self) -> Tensor: ...  # noqa: D102
+
+        @property
+        def step(self) -> float: ...  # noqa: D102
+
+        @property
+        def rate(self) -> Rate: ...  # noqa: D102
+
+    @abstractmethod
+    def sample_space(self, n: int) -> Tensor:
+        """Memory to move n samples in; every layer of the network can use it in turn."""
+
+    @abstractmethod
+    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+        """Move features, (n, d), in place.
+
+        Parameters
+        ----------
+        Z, sharpness
+            As for `move_samples`.
+        space : Tensor
+            Memory to work in, as `sample_space` gives it for n samples or more.
+
+        Returns
+        -------
+        Tensor of shape (n, k)
+            The memberships that the features were moved by.
+        """
+
+    def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
+        """Features after the layer, on the unit sphere, from those before it.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d)
+        sharpness : float
+            λ, the confidence of the estimated memberships.
+
+        Returns
+        -------
+        Tensor of shape (n, d)
+        """
+        moved = Z.clone()
+        self.move_samples_(moved, sharpness, self.sample_space(len(Z)))
+        return moved
+
+    def memberships(self, Z: Tensor, sharpness: float) -> Tensor:
+        """π̂_j = softmax_j(−λ k ‖C_j z‖): Tensor of shape (n, k), rows of sum 1."""
+        return self.move_samples_(Z.clone(), sharpness, self.sample_space(len(Z)))
+
+    def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
+        """Second moments after the layer, (k, d, d), from those before it."""
+        gamma = [n / sum(counts) for n in counts]
+        workspace = Workspace.like(Sigma)
+        return move_moments_(Sigma.clone(), self.E, self.C, self.step, gamma, counts, workspace)
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(AbstractLayer):
+    """A layer with all of its operators as matrices.
+
+    Parameters
+    ----------
+    E : Tensor of shape (d, d)
+        Expansion, the same for all classes.
+    C : Tensor of shape (k, d, d)
+        Compression of each class.
+    gamma : Tensor of shape (k,)
+        γ_j, the share of each class in the samples.
+    step : float
+        η, the length of the step.
+    rate : Rate
+        The objective before the step.
+    """
+
+    E: Tensor
+    C: Tensor
+    gamma: Tensor
+    step: float
+    rate: Rate
+
+    @classmethod
+    def from_moments(cls, Sigma: Tensor, coding: Coding, step: float) -> Layer:
+        """The layer that raises the rate reduction of Sigma, (k, d, d)."""
+        E, C, rate = operators(Sigma, coding)
+        return cls(E, C, C.new_tensor(coding.gamma), step, rate)
+
+    def sample_space(self, n: int) -> Tensor:
+        """As `AbstractLayer.sample_space`."""
+        k, d, _ = self.C.shape
+        return self.C.new_empty(n * (k + 1) * d)
+
+    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+        """As `AbstractLayer.move_samples_`."""
+        (n, d), k = Z.shape, len(self.C)
+        compressed = space[: n * k * d].view(n, k, d)
+        # C_j z for each sample and class by one product: C is symmetric, so its rows will do.
+        torch.mm(Z, self.C.reshape(k * d, d).mT, out=compressed.view(n, k * d))
+        lengths = torch.linalg.vector_norm(compressed, dim=2)
+        memberships = torch.softmax(-sharpness * k * lengths, dim=1)
+        moved = space[compressed.numel() :][: n * d].view(n, d)
+        torch.mm(Z, self.E, out=moved).mul_(self.step).add_(Z)
+        weights = memberships * self.gamma
+        moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
+        norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+        torch.div(moved, norms.where(norms > 0, 1), out=Z)
+        return memberships
 
 
 @dataclass(frozen=True, eq=False)
 class Workspace:
-    """Memory that every layer of a pass is made in, taken once.
+    """Memory that every layer of a pass is made in, allocated once.
 
     Parameters
     ----------
@@ -48,112 +191,6 @@ class Workspace:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One layer of the network.
-
-    Parameters
-    ----------
-    E : Tensor of shape (d, d)
-        Expansion, the same for all classes.
-    C : Tensor of shape (k, d, d)
-        Compression of each class.
-    gamma : Tensor of shape (k,)
-        γ_j, the share of each class in the samples.
-    step : float
-        η, the length of the step.
-    rate : Rate
-        The objective before the step.
-    """
-
-    E: Tensor
-    C: Tensor
-    gamma: Tensor
-    step: float
-    rate: Rate
-
-    @classmethod
-    def from_moments(cls, Sigma: Tensor, coding: Coding, step: float) -> Layer:
-        """The layer that raises the rate reduction of Sigma, (k, d, d)."""
-        E, C, rate = operators(Sigma, coding)
-        return cls(E, C, C.new_tensor(coding.gamma), step, rate)
-
-    def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
-        """Second moments after the layer, (k, d, d), from those before it."""
-        gamma = [n / sum(counts) for n in counts]
-        workspace = Workspace.like(Sigma)
-        return move_moments_(Sigma.clone(), self.E, self.C, self.step, gamma, counts, workspace)
-
-    def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
-        """Features after the layer, on the unit sphere, from those before it.
-
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d)
-        sharpness : float
-            λ, the confidence of the estimated memberships.
-
-        Returns
-        -------
-        Tensor of shape (n, d)
-        """
-        moved = Z.clone()
-        self.move_samples_(moved, sharpness, self.sample_space(len(Z)))
-        return moved
-
-    def memberships(self, Z: Tensor, sharpness: float) -> Tensor:
-        """π̂_j = softmax_j(−λ k ‖C_j z‖): Tensor of shape (n, k), rows of sum 1."""
-        return self._memberships(self._compress(Z, self.sample_space(len(Z))), sharpness)
-
-    def move_samples_(
-        self, Z: Tensor, sharpness: float, space: Tensor, precision: torch.dtype | None = None
-    ) -> Tensor:
-        """Move features, (n, d), where they stand.
-
-        Parameters
-        ----------
-        Z, sharpness
-            As for `move_samples`.
-        space : Tensor
-            Memory to work in, as `sample_space` gives it for n samples or more.
-        precision : torch.dtype, default=None
-            What products are computed in; None means the layer's own dtype.
-
-        Returns
-        -------
-        Tensor of shape (n, k)
-            The memberships that they were moved by.
-        """
-        n, d = Z.shape
-        compressed = self._compress(Z, space, precision)
-        memberships = self._memberships(compressed, sharpness)
-        moved = space[compressed.numel() :][: n * d].view(n, d)
-        move_rows_(moved, Z, self.E, precision).mul_(self.step).add_(Z)
-        weights = memberships * self.gamma
-        moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
-        norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        torch.div(moved, norms.where(norms > 0, 1), out=Z)
-        return memberships
-
-    def sample_space(self, n: int) -> Tensor:
-        """Memory to move n samples in; it serves every layer of the network."""
-        k, d, _ = self.C.shape
-        return self.C.new_empty(n * (k + 1) * d)
-
-    def _compress(self, Z: Tensor, space: Tensor, precision: torch.dtype | None = None) -> Tensor:
-        """C_j z for each sample and class, (n, k, d), by one product."""
-        k, d, _ = self.C.shape
-        compressed = space[: len(Z) * k * d].view(len(Z), k, d)
-        # C is symmetric, so its rows are as good as its columns.
-        flat = compressed.view(len(Z), k * d)
-        move_rows_(flat, Z, self.C.reshape(k * d, d).mT, precision)
-        return compressed
-
-    def _memberships(self, compressed: Tensor, sharpness: float) -> Tensor:
-        k = compressed.shape[1]
-        return torch.softmax(-sharpness * k * torch.linalg.vector_norm(compressed, dim=2), dim=1)
-
-
 def move_moments_(
     Sigma: Tensor,
     E: Tensor,
@@ -164,9 +201,9 @@ def move_moments_(
     workspace: Workspace,
     means: Tensor | None = None,
 ) -> Tensor:
-    """Move second moments of classes, (g, d, d), where they stand, and return them.
+    """Move second moments of classes, (g, d, d), in place, and return them.
 
-    Means of the classes, (g, d), are moved by the same maps, where they stand too.
+    Means of the classes, (g, d), are moved in place by the same maps.
     """
     expand = add_identity(torch.mul(E, step, out=workspace.expand))
     for part in stacks(Sigma):

@@ -128,13 +128,6 @@ def _not_positive(A: Tensor, remedy: str) -> NumericalError:
     )
 
 
-def _cholesky(A: Tensor, failed: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The lower factor of A and log det A; whether it failed is asked later, all at once."""
-    factor, info = torch.linalg.cholesky_ex(A)
-    failed.append(info.any())
-    return factor, 2 * factor.diagonal(dim1=-2, dim2=-1).double().log().sum(-1)
-
-
 def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
     """Inverse of A into ``out`` by halves; of A remain the pivots' reciprocals on the diagonal.
 
@@ -291,26 +284,6 @@ def _multiply_(out: Tensor, A: Tensor, B: Tensor, alpha: float = 1.0, beta: floa
         out.addmm_(A, B, alpha=alpha, beta=beta)
     else:
         out.baddbmm_(A, B, alpha=alpha, beta=beta)
-
-
-def move_rows_(out: Tensor, Z: Tensor, A: Tensor, precision: torch.dtype | None = None) -> Tensor:
-    """Turn ``out`` into Z A, computed in a reduced precision where one is given, and return it.
-
-    Parameters
-    ----------
-    out : Tensor of shape (n, r)
-    Z : Tensor of shape (n, d)
-    A : Tensor of shape (d, r)
-    precision : torch.dtype, default=None
-        Such as torch.float16: factors and result are rounded to it.
-
-    Returns
-    -------
-    Tensor of shape (n, r)
-    """
-    if precision is None:
-        return torch.mm(Z, A, out=out)
-    return out.copy_(Z.to(precision) @ A.to(precision))
 
 
 def _strips(d: int) -> Iterator[tuple[int, int]]:

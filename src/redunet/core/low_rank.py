@@ -1,6 +1,6 @@
 """Layers of classes with few samples, without their d × d matrices.
 
-A class whose Σ_j has a rank r well below d is carried as B (r, d) with
+A class whose Σ_j has a rank r well below d is stored as B (r, d) with
 Σ_j = Bᵀ B. By Woodbury's identity, with M = (B Bᵀ + I/α_j)⁻¹, (r, r),
 
     C_j = α_j (I − Bᵀ M B),   log det(I + α_j Σ_j) = log det(I + α_j B Bᵀ),
@@ -13,14 +13,13 @@ change nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from redunet.core.layer import Layer
-from redunet.core.linalg import add_identity, mirror_, move_rows_, spd_inverse_
+from redunet.core.layer import AbstractLayer
+from redunet.core.linalg import add_identity, mirror_, spd_inverse_
 from redunet.core.rate import Coding, Rate
 
 RANKS = 4
@@ -34,7 +33,7 @@ class Stack:
     Parameters
     ----------
     classes : tuple of g int
-        Their places in the order of the labels.
+        Their indices in the order of the labels.
     B : Tensor of shape (g, r, d)
     """
 
@@ -82,14 +81,16 @@ def stacked(factors: dict[int, Tensor]) -> tuple[Stack, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class CompactLayer:
-    """One layer, with the compression of some classes in factors.
+class LowRankLayer(AbstractLayer):
+    """A layer with the compression of some classes, those of low rank, as factors.
+
+    C, with a matrix for each class, is computed each time it is asked for.
 
     Parameters
     ----------
     E : Tensor of shape (d, d)
     dense : tuple of int
-        The classes that have a matrix, by their places.
+        Indices of the classes that have a matrix.
     compression : Tensor of shape (len(dense), d, d)
     stacks : tuple of Stack
         The other classes.
@@ -116,7 +117,7 @@ class CompactLayer:
 
     @property
     def C(self) -> Tensor:
-        """Compression of each class as a matrix, (k, d, d); made when asked for."""
+        """Compression of each class: Tensor of shape (k, d, d)."""
         k, d = len(self.coding.counts), len(self.E)
         C = self.E.new_empty(k, d, d)
         C[list(self.dense)] = self.compression
@@ -126,41 +127,20 @@ class CompactLayer:
                 mirror_(add_identity(C[j].neg_()).mul_(self.coding.alphas[j]))
         return C
 
-    def plain(self) -> Layer:
-        """The same layer with all matrices."""
-        return Layer(self.E, self.C, self.gamma, self.step, self.rate)
-
-    def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
-        """Second moments after the layer, (k, d, d), from those before it."""
-        return self.plain().move_moments(Sigma, counts)
-
-    def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
-        """As `Layer.move_samples`."""
-        moved = Z.clone()
-        self.move_samples_(moved, sharpness, self.sample_space(len(Z)))
-        return moved
-
-    def memberships(self, Z: Tensor, sharpness: float) -> Tensor:
-        """As `Layer.memberships`."""
-        return self.move_samples_(Z.clone(), sharpness, self.sample_space(len(Z)))
-
     def sample_space(self, n: int) -> Tensor:
-        """Memory to move n samples in; it serves every layer of the network."""
+        """As `AbstractLayer.sample_space`."""
         d = len(self.E)
         widest = max([d, *(len(stack.rows) for stack in self.stacks)])
         wide = sum(len(stack.rows) for stack in self.stacks)
         return self.E.new_empty(n * ((len(self.dense) + 1) * d + wide + widest))
 
-    def move_samples_(
-        self, Z: Tensor, sharpness: float, space: Tensor, precision: torch.dtype | None = None
-    ) -> Tensor:
-        """As `Layer.move_samples_`."""
+    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+        """As `AbstractLayer.move_samples_`."""
         (n, d), k, g = Z.shape, len(self.coding.counts), len(self.dense)
         lengths = Z.new_empty(n, k)
         take = _Taking(space)
         compressed = take(n, g, d)
-        flat = compressed.view(n, g * d)
-        move_rows_(flat, Z, self.compression.reshape(g * d, d).mT, precision)
+        torch.mm(Z, self.compression.reshape(g * d, d).mT, out=compressed.view(n, g * d))
         lengths[:, list(self.dense)] = torch.linalg.vector_norm(compressed, dim=2)
         energy = Z.square().sum(dim=1, keepdim=True)
         moved = take(n, d)
@@ -168,7 +148,7 @@ class CompactLayer:
         outer = take(n * max([d, *(len(stack.rows) for stack in self.stacks)]))
         for stack, M, V in zip(self.stacks, self.M, inner, strict=True):
             U = outer[: V.numel()].view(V.shape)
-            move_rows_(U.view(n, -1), Z, stack.rows.mT, precision)
+            torch.mm(Z, stack.rows.mT, out=U.view(n, -1))
             V.copy_(torch.bmm(U.transpose(0, 1), M).transpose(0, 1))
             alphas = Z.new_tensor([self.coding.alphas[j] for j in stack.classes])
             # ‖(I − Bᵀ M B) z‖² in terms of u = B z and v = M u.
@@ -176,7 +156,7 @@ class CompactLayer:
             lengths[:, list(stack.classes)] = alphas * (energy - inside).clamp_(min=0).sqrt_()
         memberships = torch.softmax(-sharpness * k * lengths, dim=1)
         alpha = self.coding.alpha
-        move_rows_(moved, Z, self.E, precision).mul_(self.step).add_(Z)
+        torch.mm(Z, self.E, out=moved).mul_(self.step).add_(Z)
         weights = memberships[:, list(self.dense)] * self.gamma[list(self.dense)]
         moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
         for stack, V in zip(self.stacks, inner, strict=True):
@@ -184,7 +164,7 @@ class CompactLayer:
             moved.addcmul_(Z, shares.sum(dim=1, keepdim=True), value=-self.step * alpha)
             V.mul_(shares[:, :, None])
             pulled = outer[: n * d].view(n, d)
-            move_rows_(pulled, V.view(n, -1), stack.rows, precision)
+            torch.mm(V.view(n, -1), stack.rows, out=pulled)
             moved.add_(pulled, alpha=self.step * alpha)
         norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
         torch.div(moved, norms.where(norms > 0, 1), out=Z)

@@ -1,25 +1,31 @@
 """ReduNet: layers from moments, streamed or kept, and the paper's Algorithm 1.
 
-The network is a pure function of the class moments and the settings. Nothing
-else about the samples matters, so it does not matter either in which order,
-in which batches or in how many tasks they came.
+The network is a pure function of the class moments and the settings, so the
+order, the batches and the tasks in which the samples came make no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from redunet.core.construction import AnyLayer, LayerStream, Schedule, SecondMoments
+from redunet.core.construction import (
+    GivenLayers,
+    LayerSequence,
+    LayerStream,
+    Schedule,
+    moments_before,
+    no_layers,
+)
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.moments import ClassMoments, Label
-from redunet.core.rate import Coding, Rate, Sigma_of
-from redunet.core.span import Span
-from redunet.errors import DataError, SettingsError
+from redunet.core.rate import Coding, Rate
+from redunet.core.second_moments import SecondMoments
+from redunet.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,57 +39,40 @@ class ReduNet:
         Samples of each class.
     eps : float
     schedule : Schedule
-    layers : LayerStream or tuple of Layer
-        Iterable any number of times.
+    layers : LayerSequence
+        To be indexed, or iterated over any number of times; layers that are not
+        kept are computed again by each pass. `AbstractLayer` says what a layer
+        offers. A tuple of layers becomes `GivenLayers`.
     """
 
     labels: tuple[Label, ...]
     counts: tuple[int, ...]
     eps: float
     schedule: Schedule
-    layers: LayerStream | tuple[AnyLayer, ...]
+    layers: LayerSequence
+
+    def __post_init__(self) -> None:
+        if isinstance(self.layers, tuple):
+            layers = GivenLayers(self.layers, self.counts, self.eps)
+            object.__setattr__(self, "layers", layers)
 
     def moments(self) -> Iterator[Tensor]:
         """Second moments before the first layer, then after each: Tensors of shape (k, d, d)."""
-        if isinstance(self.layers, LayerStream):
-            yield from self.layers.moments()
-            return
-        C = first_layer(self).C
-        Sigma = Sigma_of(C, Coding(self.counts, C.shape[-1], self.eps))
-        yield Sigma
-        for layer in self.layers:
-            Sigma = layer.move_moments(Sigma, self.counts)
-            yield Sigma
+        return self.layers.moments()
 
     def last_moments(self) -> Tensor:
         """Second moments after the last layer: Tensor of shape (k, d, d)."""
-        if isinstance(self.layers, LayerStream):
-            return self.layers.last_moments
-        return moments_after(self.layers[-1], self.counts, self.eps)
+        return self.layers.last.full()
 
     def rates(self) -> tuple[Rate, ...]:
         """The objective before each layer."""
-        if isinstance(self.layers, LayerStream):
-            return self.layers.rates
-        return tuple(layer.rate for layer in self.layers)
+        return self.layers.rates
 
     def last_means(self) -> Tensor:
         """Means of the classes after the last layer, in the scale of `last_moments`: (k, d)."""
-        means = self.layers.last_means if isinstance(self.layers, LayerStream) else None
-        if means is None:
-            raise DataError(
-                "expected a network that was built from class moments: layers alone, as "
-                "Algorithm 1 has them, do not tell the means of the classes"
-            )
-        return means
+        return self.layers.last_means
 
-    def transform(
-        self,
-        Z: Tensor,
-        sharpness: float,
-        batch_bytes: int = 2**25,
-        precision: torch.dtype | None = None,
-    ) -> Tensor:
+    def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
         """Features of new samples.
 
         Parameters
@@ -94,27 +83,19 @@ class ReduNet:
             λ, the confidence of the estimated memberships.
         batch_bytes : int, default=2**25
             About how much memory one batch may take beyond Z and the result.
-        precision : torch.dtype, default=None
-            What products are computed in, such as torch.float16 on a GPU; labels
-            near a border may change. None means the dtype of the layers.
 
         Returns
         -------
         Tensor of shape (n, d)
         """
-        if precision is not None and precision.itemsize < 4 and Z.device.type == "cpu":
-            raise SettingsError(
-                f"expected a GPU for products in {str(precision).removeprefix('torch.')}, got the "
-                f"CPU: leave precision out, or use torch.float32"
-            )
-        span = self._span()
-        if span is None:
+        space = self.layers.space
+        if space is None:
             inside, outside = Z.clone(), Z
         else:
-            inside, outside = span.rows(Z)
-        for _ in self._move(inside, sharpness, batch_bytes, precision):
+            inside, outside = space.rows(Z)
+        for _ in self._move(inside, sharpness, batch_bytes):
             pass
-        return inside if span is None else span.put_back(inside, outside)
+        return inside if space is None else space.put_back(inside, outside)
 
     def memberships(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
         """Estimated memberships of new samples at each layer.
@@ -128,38 +109,21 @@ class ReduNet:
         -------
         Tensor of shape (layers, n, k)
         """
-        span = self._span()
-        inside = Z.clone() if span is None else span.rows(Z)[0]
+        space = self.layers.space
+        inside = Z.clone() if space is None else space.rows(Z)[0]
         out = list(self._move(inside, sharpness, batch_bytes))
         return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
-    def _move(
-        self,
-        Z: Tensor,
-        sharpness: float,
-        batch_bytes: int,
-        precision: torch.dtype | None = None,
-    ) -> Iterator[Tensor]:
-        """Move samples, (n, d), where they stand, layer by layer; the memberships at each."""
+    def _move(self, Z: Tensor, sharpness: float, batch_bytes: int) -> Iterator[Tensor]:
+        """Move samples, (n, d), in place, layer by layer; the memberships at each."""
         space: Tensor | None = None
-        for layer in self._passing():
+        for layer in self.layers.passing():
             if space is None:
                 row_bytes = layer.sample_space(1).nbytes
                 rows = max(1, min(len(Z), batch_bytes // row_bytes))
                 space = layer.sample_space(rows)
-            yield torch.cat(
-                [
-                    layer.move_samples_(part, sharpness, space, precision)
-                    for part in torch.split(Z, rows)
-                ]
-            )
-
-    def _passing(self) -> Iterable[AnyLayer]:
-        """The layers, each to be used before the next is asked for."""
-        return self.layers.passing() if isinstance(self.layers, LayerStream) else self.layers
-
-    def _span(self) -> Span | None:
-        return self.layers.span if isinstance(self.layers, LayerStream) else None
+            parts = torch.split(Z, rows)
+            yield torch.cat([layer.move_samples_(part, sharpness, space) for part in parts])
 
 
 def build_network(
@@ -184,7 +148,7 @@ def build_network(
     dtype : torch.dtype, default=torch.float64
     device : str, default="cpu"
     keep : bool, default=True
-        Whether layers stay in memory once made, or each pass makes them anew.
+        Whether layers stay in memory once made, or are computed again by each pass.
     Sigma : Tensor of shape (k, d, d), default=None
     means : Tensor of shape (k, d), default=None
         Second moments, of trace n_j, and means in place of those of
@@ -204,18 +168,15 @@ def build_network(
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
-    span = None
     if Sigma is None:
-        span = Span.of(moments, device)
-        first = SecondMoments.of(moments, span, dtype, device)
+        first = SecondMoments.of(moments, dtype, device)
         means = moments.means(dtype, device)
     else:
-        first = SecondMoments(tuple(range(len(Sigma))), Sigma)
-    if span is not None:
-        span = span.to(dtype, device)
-        means = None if means is None else span.rows(means)[0]
+        first = SecondMoments.of_matrices(Sigma)
+    if first.space is not None and means is not None:
+        means = first.space.rows(means)[0]
     coding = Coding(moments.counts, moments.n_features, eps)
-    layers = LayerStream(first, coding, schedule, keep, span, means)
+    layers = LayerStream(first, coding, schedule, keep, means)
     return ReduNet(moments.labels, moments.counts, eps, schedule, layers)
 
 
@@ -249,38 +210,23 @@ def extend_network(
     -------
     ReduNet
     """
-    C = first_layer(network).C
-    task = ClassMoments(C.shape[-1]).update(X, y, embed, device=str(C.device))
+    old = next(iter(network.layers), None)
+    if old is None:
+        raise no_layers()
+    Sigma = moments_before(old, network.counts, network.eps)
+    d, device = Sigma.shape[-1], str(Sigma.device)
+    task = ClassMoments(d).update(X, y, embed, device=device)
     known = sorted(set(task.labels) & set(network.labels), key=str)
     if known:
         raise DataError(
             f"expected new classes only, but {known[0]!r} is in the network already: "
             f"Algorithm 1 cannot add to an old class, ClassMoments can"
         )
-    coding = Coding(network.counts, C.shape[-1], network.eps)
     labels = network.labels + task.labels
     counts = network.counts + task.counts
-    Sigma = torch.cat([Sigma_of(C, coding), task.Sigma(C.dtype, str(C.device))])
+    Sigma = torch.cat([Sigma, task.Sigma(Sigma.dtype, device)])
     order = sorted(range(len(labels)), key=labels.__getitem__)
     counts = tuple(counts[j] for j in order)
-    first = SecondMoments(tuple(range(len(order))), Sigma[order])
-    coding = Coding(counts, C.shape[-1], network.eps)
-    layers = LayerStream(first, coding, network.schedule, keep)
+    first = SecondMoments.of_matrices(Sigma[order])
+    layers = LayerStream(first, Coding(counts, d, network.eps), network.schedule, keep)
     return ReduNet(tuple(labels[j] for j in order), counts, network.eps, network.schedule, layers)
-
-
-def first_layer(network: ReduNet) -> AnyLayer:
-    """The first layer; an error where there is none."""
-    for layer in network.layers:
-        return layer
-    raise DataError("expected a network of at least one layer, got none: set n_layers above zero")
-
-
-def moments_after(layer: AnyLayer, counts: Sequence[int], eps: float) -> Tensor:
-    """Second moments after a layer, from nothing but the layer: Tensor of shape (k, d, d).
-
-    Those *before* it are read off its compression operators and moved once by
-    its own maps.
-    """
-    coding = Coding(tuple(counts), layer.C.shape[-1], eps)
-    return layer.move_moments(Sigma_of(layer.C, coding), counts)

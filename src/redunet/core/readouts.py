@@ -1,21 +1,43 @@
-"""Labels from features and the last moments: by subspaces, coding lengths or linear scores."""
+"""Labels from the features after the last layer: by subspaces, coding lengths or linear scores.
+
+A read-out is made from a network, scores samples, and turns scores into
+probabilities. `register` adds one under a name of its own.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
-from redunet.core.construction import AnyLayer, LayerStream, SecondMoments
-from redunet.core.linalg import add_identity, cholesky, spd_inverse
-from redunet.core.network import ReduNet, moments_after
-from redunet.core.span import Span
+from redunet.core.construction import moments_after
+from redunet.core.covariance import covariance, mean_variance, overall_mean
+from redunet.core.discriminants import (
+    LinearScores,
+    normal_scores,
+    positive_part,
+    regression_scores,
+)
+from redunet.core.layer import AbstractLayer
+from redunet.core.linalg import add_identity, spd_inverse
+from redunet.core.network import ReduNet
+from redunet.core.second_moments import SecondMoments
+from redunet.core.subspaces import GRID_NOISE, principal_subspaces
+from redunet.errors import SettingsError
 
-GRID_NOISE = 2.0**-38
-"""Share of a class's largest eigenvalue, per feature, that rounding to the grid can account for."""
+
+class Readout(Protocol):
+    """How features after the last layer become labels."""
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """A score for each class, (n, k), float64, of samples, (n, d); the highest wins."""
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k), from scores, (n, k)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,36 +68,28 @@ class NearestSubspace:
         n_components : int
             Dimension of each subspace; a class of lower numerical rank uses that.
         """
-        every = SecondMoments(tuple(range(len(Sigma))), Sigma)
-        return cls._from(every, n_components, None)
+        return cls._from(SecondMoments.of_matrices(Sigma), n_components)
 
     @classmethod
     def from_network(cls, network: ReduNet, n_components: int) -> NearestSubspace:
-        """The same of a network's last moments, without making matrices of those in factors."""
-        if isinstance(network.layers, LayerStream):
-            return cls._from(network.layers.last, n_components, network.layers.span)
-        return cls.from_moments(network.last_moments(), n_components)
+        """The same of a network's last moments; those in factors are used as they are."""
+        return cls._from(network.layers.last, n_components)
 
     @classmethod
-    def _from(cls, last: SecondMoments, n_components: int, span: Span | None) -> NearestSubspace:
+    def _from(cls, last: SecondMoments, n_components: int) -> NearestSubspace:
         like = last.Sigma
-        d = like.shape[-1] if span is None else span.d
-        U = like.new_zeros(last.n_classes, d, n_components)
+        U = like.new_zeros(last.n_classes, last.n_features, n_components)
         outside = total = 0.0
-        # Eigenvectors of eigenvalues this small are made of rounding, of the grid or the dtype.
-        share = d * max(GRID_NOISE, torch.finfo(like.dtype).eps)
-        for j, values, vectors, trace in last.principal(n_components):
-            rank = int((values > share * values[0]).sum())
-            U[j, :, :rank] = (
-                vectors[:, :rank] if span is None else span.directions(vectors)[:, :rank]
-            )
+        for j, values, basis, trace in principal_subspaces(last, n_components):
+            rank = basis.shape[1]
+            U[j, :, :rank] = basis
             outside += max(0.0, trace - float(values[:rank].sum()))
             total += trace
         return cls(U, max(outside / total, torch.finfo(like.dtype).eps))
 
     @classmethod
     def from_layer(
-        cls, layer: AnyLayer, counts: Sequence[int], eps: float, n_components: int
+        cls, layer: AbstractLayer, counts: Sequence[int], eps: float, n_components: int
     ) -> NearestSubspace:
         """The same from the last layer alone, as the paper has it: no moments, no data."""
         return cls.from_moments(moments_after(layer, counts, eps), n_components)
@@ -94,6 +108,21 @@ class NearestSubspace:
         inside = torch.stack([(Z @ U_j).square().sum(dim=1) for U_j in self.U], dim=1)
         energy = Z.square().sum(dim=1, keepdim=True)
         return (energy - inside).clamp_(min=0).to(torch.float64)
+
+    def inside(self, Z: Tensor) -> Tensor:
+        """Squared length of each sample within the first r directions of each class, for all r.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d)
+
+        Returns
+        -------
+        Tensor of shape (n, k, r)
+            Ascending in r. The class of the largest value at a given r is the
+            nearest among subspaces of r dimensions.
+        """
+        return torch.stack([(Z @ U_j).square().cumsum(dim=1) for U_j in self.U], dim=1)
 
     def scores(self, Z: Tensor) -> Tensor:
         """Minus the residuals, (n, k), of samples, (n, d)."""
@@ -165,24 +194,6 @@ class CodingLength:
         return torch.softmax(scores, dim=1)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearScores:
-    """Scores w_jᵀ z + b_j; the highest wins.
-
-    Parameters
-    ----------
-    weights : Tensor of shape (d, k), float64
-    offsets : Tensor of shape (k,), float64
-    """
-
-    weights: Tensor
-    offsets: Tensor
-
-    def scores(self, Z: Tensor) -> Tensor:
-        """Scores of features, (n, d): Tensor of shape (n, k)."""
-        return Z.to(torch.float64) @ self.weights + self.offsets
-
-
 class LinearDiscriminant(LinearScores):
     """The most likely class, if classes are normal with means of their own and one covariance."""
 
@@ -205,9 +216,8 @@ class LinearDiscriminant(LinearScores):
             ρ as a share of the mean eigenvalue of W, tr W / d.
         """
         mu = means.to(torch.float64)
-        W = _covariance(Sigma, mu, counts)
-        penalised = add_identity(W, ridge * _mean_eigenvalue(W, Sigma.dtype))
-        return cls(*normal_scores(penalised, mu, counts, "raise ridge"))
+        W = _with_ridge(covariance(Sigma, mu, counts), ridge, Sigma.dtype)
+        return cls(*normal_scores(W, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""
@@ -231,112 +241,83 @@ class LeastSquares(LinearScores):
             ρ as a share of the mean eigenvalue of T, the covariance of all samples.
         """
         mu = means.to(torch.float64)
-        mean = _weighted(mu, counts)
-        T = _covariance(Sigma, mean.expand_as(mu), counts)
-        penalised = add_identity(T, ridge * _mean_eigenvalue(T, Sigma.dtype))
-        return cls(*regression_scores(penalised, mu, counts, "raise ridge"))
+        centres = overall_mean(mu, counts).expand_as(mu)
+        T = _with_ridge(covariance(Sigma, centres, counts), ridge, Sigma.dtype)
+        return cls(*regression_scores(T, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): scores, which have that sum, without those below 0."""
-        positive = scores.clamp(min=0)
-        return positive / positive.sum(dim=1, keepdim=True)
+        return positive_part(scores)
 
 
-AnyReadout = NearestSubspace | CodingLength | LinearDiscriminant | LeastSquares
+def _with_ridge(C: Tensor, ridge: float, dtype: torch.dtype) -> Tensor:
+    """C + ρ (tr C / d) I, with tr C at least what rounding in a dtype can account for."""
+    # The mean eigenvalue of everything is 1/d: below this share of it, C is rounding.
+    least = GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
+    return add_identity(C, ridge * max(mean_variance(C), least))
 
-LINEAR: dict[str, type[LinearDiscriminant] | type[LeastSquares]] = {
-    "discriminant": LinearDiscriminant,
-    "regression": LeastSquares,
+
+Factory: TypeAlias = Callable[[ReduNet, int, float], Readout]
+"""From a network, n_components and ridge to a read-out; what it does not need it ignores."""
+
+READOUTS: dict[str, Factory] = {
+    "subspace": lambda network, n_components, _: NearestSubspace.from_network(
+        network, n_components
+    ),
+    "coding": lambda network, *_: CodingLength.from_moments(
+        network.last_moments(), network.counts, network.eps
+    ),
+    "discriminant": lambda network, _, ridge: LinearDiscriminant.from_moments(
+        network.last_moments(), network.last_means(), network.counts, ridge
+    ),
+    "regression": lambda network, _, ridge: LeastSquares.from_moments(
+        network.last_moments(), network.last_means(), network.counts, ridge
+    ),
 }
-"""Read-outs from the last means and covariance, by the name of the setting."""
+"""Read-outs by the names that ``ReduNetClassifier(readout=...)`` takes."""
 
 
-def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> AnyReadout:
+def register(name: str, factory: Factory) -> None:
+    """Add a read-out, for ``ReduNetClassifier(readout=name)`` and ``--set readout=name``.
+
+    A model file holds the name only, so register the read-out before loading such a model.
+
+    Parameters
+    ----------
+    name : str
+        Not taken by another read-out.
+    factory : callable
+        From a `ReduNet`, n_components (int) and ridge (float) to a `Readout`.
+
+    Examples
+    --------
+    >>> def largest_feature(network, n_components, ridge):
+    ...     return Largest(len(network.labels))
+    >>> class Largest:
+    ...     def __init__(self, k):
+    ...         self.k = k
+    ...     def scores(self, Z):
+    ...         return Z[:, : self.k].double()
+    ...     def probabilities(self, scores):
+    ...         return scores.softmax(dim=1)
+    >>> register("largest-feature", largest_feature)
+    >>> del READOUTS["largest-feature"]
+    """
+    if READOUTS.setdefault(name, factory) is not factory:
+        raise SettingsError(f"expected a new name for a read-out, but {name!r} is taken")
+
+
+def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> Readout:
     """The read-out of a network's last moments.
 
     Parameters
     ----------
     network : ReduNet
-    name : {"subspace", "coding", "discriminant", "regression"}
+    name : str
+        A key of `READOUTS`.
     n_components : int
         Of subspaces.
     ridge : float
         Of discriminant and regression.
     """
-    if name == "subspace":
-        return NearestSubspace.from_network(network, n_components)
-    last = network.last_moments()
-    if name == "coding":
-        return CodingLength.from_moments(last, network.counts, network.eps)
-    return LINEAR[name].from_moments(last, network.last_means(), network.counts, ridge)
-
-
-def _covariance(Sigma: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:
-    """Σ_j (Σ_j − n_j c_j c_jᵀ) / m in float64, with a centre for each class: (d, d)."""
-    d = Sigma.shape[-1]
-    W = Sigma.new_zeros(d, d, dtype=torch.float64)
-    for Sigma_j, centre, n in zip(Sigma, centres, counts, strict=True):
-        W += Sigma_j.to(torch.float64).addr(centre, centre, alpha=-n)
-    return W.div_(sum(counts))
-
-
-def _mean_eigenvalue(W: Tensor, dtype: torch.dtype) -> float:
-    """The trace of W over d, but at least what rounding in a dtype can account for."""
-    # The mean eigenvalue of everything is 1/d: below this share of it, W is rounding.
-    d, least = len(W), GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
-    return max(float(W.diagonal().sum()), d * least) / d
-
-
-def _weighted(means: Tensor, counts: Sequence[float]) -> Tensor:
-    """The mean of all samples, (d,), from those of classes, (k, d)."""
-    return means.new_tensor([n / sum(counts) for n in counts]) @ means
-
-
-def normal_scores(
-    covariance: Tensor, means: Tensor, counts: Sequence[float], remedy: str
-) -> tuple[Tensor, Tensor]:
-    """The linear discriminant of normal classes with one covariance.
-
-    Parameters
-    ----------
-    covariance : Tensor of shape (d, d), float64
-        Positive definite.
-    means : Tensor of shape (k, d), float64
-    counts : sequence of k numbers
-    remedy : str
-        What to do where the covariance is not, for the error.
-
-    Returns
-    -------
-    weights : Tensor of shape (d, k)
-    offsets : Tensor of shape (k,)
-        The score of class j is w_jᵀ z + b_j.
-    """
-    weights = torch.cholesky_solve(means.mT, cholesky(covariance, remedy))
-    prior = means.new_tensor([n / sum(counts) for n in counts]).log()
-    return weights, prior - 0.5 * (weights * means.mT).sum(dim=0)
-
-
-def regression_scores(
-    covariance: Tensor, means: Tensor, counts: Sequence[float], remedy: str
-) -> tuple[Tensor, Tensor]:
-    """Least squares to 1 for a sample's own class and 0 for others.
-
-    Parameters
-    ----------
-    covariance : Tensor of shape (d, d), float64
-        Of all samples, with the penalty on its diagonal: positive definite.
-    means, counts, remedy
-        As for `normal_scores`.
-
-    Returns
-    -------
-    weights : Tensor of shape (d, k)
-    offsets : Tensor of shape (k,)
-        Which are not penalised, so the scores of a sample have the sum 1.
-    """
-    shares = means.new_tensor([n / sum(counts) for n in counts])
-    mean = _weighted(means, counts)
-    with_targets = (shares[:, None] * (means - mean)).mT
-    weights = torch.cholesky_solve(with_targets, cholesky(covariance, remedy))
-    return weights, shares - mean @ weights
+    return READOUTS[name](network, n_components, ridge)

@@ -1,18 +1,18 @@
-"""A linear map that makes all directions within classes alike, from moments alone.
+"""A linear map that gives classes the same variance in all directions, from moments alone.
 
 With W the pooled within-class covariance, z becomes (W + ρI)^(−½) z. W is a
 function of counts, sums and second moments, so the map is as exact as they
-are: the same in any order of learning, and derived anew when classes or
-samples come or go.
+are: the same in any order of learning, and computed again when classes or
+samples are added or withdrawn.
 
 Any A with AᵀA = (W + ρI)⁻¹ will do: two of them differ by a rotation, which
 turns the layers and leaves rates, memberships and residuals as they are. Here A
 is the inverse of the Cholesky factor, for which no eigenvectors are needed.
 
 The second moment of a class becomes A S Aᵀ, scaled to trace n_j as between
-layers; a new sample becomes A z, back on the unit sphere. The samples that were
-learnt are not put back on the sphere one by one, as moments cannot tell their
-lengths: the map acts as a layer does.
+layers; a new sample becomes A z, rescaled to the unit sphere. The samples that
+were learnt are not rescaled one by one, as moments do not hold their lengths:
+the map acts as a layer does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from redunet.core.covariance import covariance, in_float64, mean_variance
 from redunet.core.factors import inverse_root
 from redunet.core.linalg import add_identity
 from redunet.core.moments import ClassMoments
@@ -51,8 +52,9 @@ class Whitening:
             varies within classes, W = 0 and A = I.
         device : str, default="cpu"
         """
-        W = within_covariance(moments, device)
-        mean = float(W.diagonal().sum()) / moments.n_features
+        means, S = in_float64(moments, device)
+        W = covariance(S, means, moments.counts)
+        mean = mean_variance(W)
         if mean <= 0:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))
         return cls(inverse_root(add_identity(W.div_(mean), ridge), "raise whitening"))
@@ -82,21 +84,3 @@ class Whitening:
         moved = Z @ self.A.to(Z.dtype).mT
         norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
         return moved.div_(norms.where(norms > 0, 1))
-
-
-def within_covariance(moments: ClassMoments, device: str = "cpu") -> Tensor:
-    """W = Σ_j (S_j − s_j s_jᵀ / n_j) / m, in units of the grid: Tensor of shape (d, d), float64.
-
-    Classes are added in the order of their labels.
-    """
-    d = moments.n_features
-    W = torch.zeros(d, d, dtype=torch.float64, device=device)
-    for label in moments:
-        moment = moments[label]
-        total = moment.sum.to(device, torch.float64)
-        W += (
-            moment.second_moment.to(device)
-            .to(torch.float64)
-            .addr_(total, total, alpha=-1 / moment.count)
-        )
-    return W.div_(sum(moments.counts))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from redunet.errors import DataError, FileAccessError
+from redunet.untrusted import open_regular
 
 # What an archive may hold beside the wanted members: read-me files, headers.
 _SLACK = 1 << 22
@@ -48,30 +49,30 @@ class _Capped(io.RawIOBase):
         chunk = self._stream.read(allowed if size < 0 else min(size, allowed))
         self._left -= len(chunk)
         if self._left < 0:
-            msg = f"{self._path} unpacks to more than it should: get it anew."
+            msg = f"{self._path} unpacks to more than it should: download it again."
             raise DataError(msg)
         return chunk
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is read into one line that names it."""
     try:
         yield
     except _DAMAGED as error:
         reason = str(error) or type(error).__name__
-        msg = f"{path} is damaged ({reason}): get it anew."
+        msg = f"{path} is damaged ({reason}): download it again."
         raise DataError(msg) from error
     except (DataError, FileAccessError):
         raise
     except OSError as error:
-        msg = f"{path} cannot be read ({error.strerror or error}): check the file."
-        raise FileAccessError(msg) from error
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _take(stream: _Readable, limit: int, what: str) -> bytes:
     raw = stream.read(limit + 1)
     if len(raw) > limit:
-        msg = f"{what} is longer than the {limit} bytes expected: get it anew."
+        msg = f"{what} is longer than the {limit} bytes expected: download it again."
         raise DataError(msg)
     return raw
 
@@ -91,12 +92,11 @@ def read_file(path: Path, limit: int) -> bytes:
     bytes
         The content.
     """
-    with _reading(path):
+    with reading(path), open_regular(path) as file:
         if path.suffix == ".gz":
-            with gzip.open(path, "rb") as stream:
+            with gzip.open(file, "rb") as stream:
                 return _take(stream, limit, str(path))
-        with path.open("rb") as plain:
-            return _take(plain, limit, str(path))
+        return _take(file, limit, str(path))
 
 
 def read_tar(path: Path, limits: Mapping[str, int]) -> dict[str, bytes]:
@@ -115,7 +115,7 @@ def read_tar(path: Path, limits: Mapping[str, int]) -> dict[str, bytes]:
         The content of each.
     """
     found: dict[str, bytes] = {}
-    with _reading(path), gzip.open(path, "rb") as unpacked:
+    with reading(path), open_regular(path) as file, gzip.open(file, "rb") as unpacked:
         capped = _Capped(unpacked, sum(limits.values()) + _SLACK, path)
         with tarfile.open(fileobj=capped, mode="r|", bufsize=1 << 20) as archive:
             for member in archive:
@@ -124,7 +124,9 @@ def read_tar(path: Path, limits: Mapping[str, int]) -> dict[str, bytes]:
                     continue
                 what = f"{member.name} in {path}"
                 if member.size > limit:
-                    msg = f"{what} claims {member.size} bytes, more than {limit}: get it anew."
+                    msg = (
+                        f"{what} claims {member.size} bytes, more than {limit}: download it again."
+                    )
                     raise DataError(msg)
                 stream = archive.extractfile(member)
                 if stream is not None:
@@ -150,7 +152,7 @@ def read_zip(path: Path, limits: Mapping[str, int]) -> dict[str, bytes]:
         The content of each.
     """
     found: dict[str, bytes] = {}
-    with _reading(path), zipfile.ZipFile(path) as archive:
+    with reading(path), open_regular(path) as file, zipfile.ZipFile(file) as archive:
         for name in limits.keys() & set(archive.namelist()):
             with archive.open(name) as stream:
                 found[name] = _take(stream, limits[name], f"{name} in {path}")
@@ -160,6 +162,6 @@ def read_zip(path: Path, limits: Mapping[str, int]) -> dict[str, bytes]:
 def _complete(path: Path, limits: Mapping[str, int], found: dict[str, bytes]) -> dict[str, bytes]:
     missing = sorted(limits.keys() - found.keys())
     if missing:
-        msg = f"{path} should hold {', '.join(missing)}, and does not: get it anew."
+        msg = f"{path} should hold {', '.join(missing)}, and does not: download it again."
         raise DataError(msg)
     return found

@@ -17,6 +17,7 @@ import numpy as np
 
 from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
 from redunet.errors import DataError
+from redunet.untrusted import open_regular
 
 _HEX = 64
 
@@ -62,7 +63,9 @@ def read(published: Published) -> Dataset:
     """
     path = folder() / f"{published.name}.npz"
     try:
-        with path.open("rb") as stream:
+        if not path.exists():
+            raise UnavailableError(f"the cache has no {path}")
+        with open_regular(path) as stream:
             digest = _digest(stream)
             if stream.read() != digest:
                 msg = f"the cached {path} is damaged"
@@ -73,9 +76,6 @@ def read(published: Published) -> Dataset:
                     name=published.name, source="cache", **{name: arrays[name] for name in ARRAYS}
                 )
         check_shapes(data, published, str(path))
-    except FileNotFoundError:
-        msg = f"the cache has no {path}"
-        raise UnavailableError(msg) from None
     except UnavailableError:
         raise
     except OSError as error:

@@ -78,8 +78,10 @@ class Layout:
 def decode_binary(raw: bytes, what: str) -> Batch:
     """Read a binary batch: for each sample a label, then the red, green and blue planes."""
     if len(raw) % (1 + _PIXELS):
-        msg = f"{what} should have a multiple of {1 + _PIXELS} bytes, not {len(raw)}: get it anew."
-        raise DataError(msg)
+        raise DataError(
+            f"{what} should have a multiple of {1 + _PIXELS} bytes, not {len(raw)}: "
+            f"download it again"
+        )
     rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 1 + _PIXELS)
     return rows[:, 1:], rows[:, 0].astype(np.int64)
 
@@ -100,8 +102,8 @@ LAYOUTS = (
         ),
         inside="cifar-10-batches-py",
         suffix="",
-        # Bytes above 127 take two where Python 3 wrote the file in the old protocol.
-        most=2 * _PIXELS + 128,
+        # The oldest protocol writes a byte as up to four.
+        most=4 * _PIXELS + 128,
         decode=cifar_pickle.decode,
     ),
     Layout(
@@ -166,7 +168,7 @@ def _assemble(
         if planes.shape != (length, _PIXELS) or len(numbers) != length:
             msg = (
                 f"{name} in {where} should have {length} samples of {_PIXELS} bytes, not "
-                f"{len(numbers)} labels for pixels of shape {planes.shape}: get it anew."
+                f"{len(numbers)} labels for pixels of shape {planes.shape}: download it again."
             )
             raise DataError(msg)
         pixels.append(np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)))

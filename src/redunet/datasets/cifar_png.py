@@ -74,10 +74,12 @@ def decode_png(raw: bytes, shape: tuple[int, int], what: str) -> NDArray[np.uint
             if found == ("RGB", shape):
                 return np.array(image)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        msg = f"{what} is no readable PNG ({error}): get it anew."
+        msg = f"{what} is no readable PNG ({error}): download it again."
         raise DataError(msg) from error
-    msg = f"{what} should be RGB of shape {shape}, not {found[0]} of shape {found[1]}: get it anew."
-    raise DataError(msg)
+    raise DataError(
+        f"{what} should be RGB of shape {shape}, not {found[0]} of shape {found[1]}: "
+        f"download it again"
+    )
 
 
 def decode_labels(raw: bytes, what: str) -> NDArray[np.int64]:
@@ -90,9 +92,9 @@ def decode_labels(raw: bytes, what: str) -> NDArray[np.int64]:
     try:
         labels = json.loads(raw)
     except ValueError as error:
-        msg = f"{what} is no readable JSON ({error}): get it anew."
+        msg = f"{what} is no readable JSON ({error}): download it again."
         raise DataError(msg) from error
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
-        msg = f"{what} should be a list of integers: get it anew."
+        msg = f"{what} should be a list of integers: download it again."
         raise DataError(msg)
     return np.array(labels, dtype=np.int64)

@@ -84,7 +84,7 @@ def check_shapes(data: Dataset, published: Published, where: str) -> None:
         if array.shape != shape or array.dtype != dtype:
             msg = (
                 f"{where}: {field} of {published.name} should be {dtype} of shape {shape}, "
-                f"not {array.dtype} of shape {array.shape}: get the files anew."
+                f"not {array.dtype} of shape {array.shape}: download the files again."
             )
             raise DataError(msg)
 
@@ -122,14 +122,14 @@ def check(
         if labels.min() < 0 or labels.max() >= len(counts):
             msg = (
                 f"{where}: {field} of {published.name} should have labels in 0..{len(counts) - 1}, "
-                f"not in {labels.min()}..{labels.max()}: get the files anew."
+                f"not in {labels.min()}..{labels.max()}: download the files again."
             )
             raise DataError(msg)
         found = tuple(np.bincount(labels, minlength=len(counts)).tolist())
         if found != counts:
             msg = (
                 f"{where}: {field} of {published.name} should have {counts} samples a class, "
-                f"not {found}: get the files anew."
+                f"not {found}: download the files again."
             )
             raise DataError(msg)
     if published.mean is not None:
@@ -137,7 +137,7 @@ def check(
         if np.abs(mean - published.mean).max() > 1e-3:
             msg = (
                 f"{where}: the training images of {published.name} should have the channel means "
-                f"{published.mean}, not {tuple(mean.round(3).tolist())}: get the files anew."
+                f"{published.mean}, not {tuple(mean.round(3).tolist())}: download the files again."
             )
             raise DataError(msg)
     for file, content in originals:
@@ -145,7 +145,7 @@ def check(
         if digest != published.md5[file]:
             msg = (
                 f"{where}: {file} of {published.name} should have the md5 {published.md5[file]}, "
-                f"not {digest}: get the files anew."
+                f"not {digest}: download the files again."
             )
             raise DataError(msg)
     return data

@@ -45,14 +45,14 @@ def decode(raw: bytes, shape: tuple[int, ...], what: str) -> NDArray[np.uint8]:
     """
     expected = header(shape)
     if raw[: len(expected)] != expected:
-        msg = f"{what} should begin as an idx file of bytes of shape {shape}: get it anew."
+        msg = f"{what} should begin as an idx file of bytes of shape {shape}: download it again."
         raise DataError(msg)
     body = len(raw) - len(expected)
     if body != np.prod(shape):
-        msg = (
-            f"{what} should have {np.prod(shape)} bytes after the header, not {body}: get it anew."
+        raise DataError(
+            f"{what} should have {np.prod(shape)} bytes after the header, not {body}: "
+            f"download it again"
         )
-        raise DataError(msg)
     return np.frombuffer(raw, dtype=np.uint8, offset=len(expected)).reshape(shape).copy()
 
 

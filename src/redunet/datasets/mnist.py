@@ -102,7 +102,7 @@ def _read_csv(raw: bytes, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int6
         table = np.loadtxt(io.BytesIO(raw), dtype=np.uint8, delimiter=",", skiprows=1, ndmin=2)
         images = table[:, 1:].reshape(-1, *PUBLISHED.image_shape)
     except ValueError as error:
-        msg = f"{what} should be a table of bytes ({error}): get it anew."
+        msg = f"{what} should be a table of bytes ({error}): download it again."
         raise DataError(msg) from error
     return np.ascontiguousarray(images), table[:, 0].astype(np.int64)
 
@@ -131,7 +131,7 @@ def read_npz(path: Path) -> Dataset:
             stream = io.BytesIO(raw[f"{field}.npy"])
             array = np.lib.format.read_array(stream, allow_pickle=False)
         except (MemoryError, ValueError) as error:
-            msg = f"{field} in {path} should be an array of integers ({error}): get it anew."
+            msg = f"{field} in {path} should be an array of integers ({error}): download it again."
             raise DataError(msg) from error
         is_label = field.startswith("y") and array.dtype.kind in "iu"
         arrays[field] = array.astype(np.int64) if is_label else array

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from redunet.datasets import bounded
 from redunet.datasets.dataset import UnavailableError
-from redunet.errors import DataError, FileAccessError
+from redunet.errors import DataError
+from redunet.untrusted import open_regular
 
 # What a user would type; the package comes last.
 _COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -68,12 +70,8 @@ class Package:
 
 def verify(path: Path, package: Package) -> None:
     """Raise `DataError` unless a file has the sha256 of the package's archive."""
-    try:
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        msg = f"{path} cannot be read ({error.strerror or error}): check the file."
-        raise FileAccessError(msg) from error
+    with bounded.reading(path), open_regular(path) as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
     if digest != package.sha256:
         msg = (
             f"{package.file} should have the sha256 {package.sha256}, not {digest}: "

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet
-from redunet.core.readouts import AnyReadout
+from redunet.core.readouts import Readout
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.lazy import Built
 from redunet.estimators.settings import Settings, parse_memory, resolve_device
@@ -173,7 +173,12 @@ class ReduNetClassifier(
         return labels
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Minus the residual from each class's subspace, or the linear read-out's scores.
+        """The score of each class by the read-out; the highest wins.
+
+        "subspace" gives minus the residual from each class's subspace, "coding"
+        minus the nats that the sample adds to each class's code, "discriminant"
+        the log-likelihood of each class up to a constant, and "regression" the
+        prediction of each class's one-hot target.
 
         Returns
         -------
@@ -187,11 +192,12 @@ class ReduNetClassifier(
         return decisions
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """softmax(−residual / 2σ²), or what the linear read-out says: ndarray of shape (n, k).
+        """The probability of each class by the read-out: ndarray of shape (n, k), rows of sum 1.
 
-        σ² is the energy that the training moments themselves leave outside
-        their classes' subspaces. A discriminant gives the softmax of its scores,
-        a regression its scores themselves, without those below 0.
+        "subspace" gives softmax(−residual / 2σ²), with σ² the mean residual of
+        the training samples from their own class's subspace. "coding" and
+        "discriminant" give the softmax of their scores, "regression" its
+        scores, those below 0 set to 0.
         """
         scores, readout = self._scores(X)
         probabilities: NDArray[np.float64] = readout.probabilities(scores).numpy()
@@ -253,7 +259,7 @@ class ReduNetClassifier(
         for Z in self._inputs(X):
             yield self.network_.transform(Z, self._settings().sharpness)
 
-    def _scores(self, X: ArrayLike) -> tuple[Tensor, AnyReadout]:
+    def _scores(self, X: ArrayLike) -> tuple[Tensor, Readout]:
         """Scores of all samples, (n, k), and the read-out that gave them."""
         settings = self._settings()
         settings.components(self._fitted_moments().n_features)

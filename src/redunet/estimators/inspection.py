@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from redunet.core.eigenvectors import top_eigenvectors
-from redunet.core.readouts import GRID_NOISE
+from redunet.core.second_moments import SecondMoments
+from redunet.core.subspaces import Subspaces
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.settings import parse_memory
 from redunet.features import Flatten, Standardize
@@ -20,76 +19,6 @@ N_VECTORS = 16
 
 LEAST_SIDE = 5
 """Vectors of fewer values than a square of this side are not taken for pictures."""
-
-
-@dataclass(frozen=True, eq=False)
-class Subspaces:
-    """The principal subspaces of classes at one depth of the network.
-
-    Parameters
-    ----------
-    spectra : Tensor of shape (k, n)
-        The leading eigenvalues of each class's second moment, descending, as
-        shares of its trace.
-    bases : sequence of k Tensors of shape (d, r_j)
-        Orthonormal columns, leading first: as many as the read-out takes, or as
-        the class has rank.
-    """
-
-    spectra: Tensor
-    bases: Sequence[Tensor]
-
-    @classmethod
-    def of(cls, Sigma: Tensor, n_components: int, n_values: int) -> Subspaces:
-        """Subspaces of second moments.
-
-        Parameters
-        ----------
-        Sigma : Tensor of shape (k, d, d)
-        n_components : int
-            Dimension of each subspace; a class of lower numerical rank uses that.
-        n_values : int
-            How many eigenvalues to keep, at least ``n_components`` and at most d.
-        """
-        share = Sigma.shape[-1] * max(GRID_NOISE, torch.finfo(Sigma.dtype).eps)
-        spectra, bases = [], []
-        for Sigma_j in Sigma:
-            values, vectors = top_eigenvectors(Sigma_j.cpu(), n_values)
-            rank = int((values[:n_components] > share * values[0]).sum())
-            trace = Sigma_j.diagonal().sum(dtype=torch.float64).cpu()
-            spectra.append((values / trace).clamp(min=0))
-            bases.append(vectors[:, :rank])
-        return cls(torch.stack(spectra), bases)
-
-    def angles(self, i: int, j: int) -> Tensor:
-        """Principal angles between the subspaces of two classes, in degrees, ascending.
-
-        Returns
-        -------
-        Tensor of shape (min(r_i, r_j),)
-        """
-        cosines = torch.linalg.svdvals(self.bases[i].mT @ self.bases[j])
-        return torch.rad2deg(torch.acos(cosines.clamp(max=1)))
-
-    def closeness(self) -> Tensor:
-        """One angle a pair of classes, in degrees: that of the root mean square of all cosines.
-
-        90 where two subspaces are orthogonal, 0 where one lies in the other.
-
-        Returns
-        -------
-        Tensor of shape (k, k)
-        """
-        ranks = [basis.shape[1] for basis in self.bases]
-        everything = torch.cat(list(self.bases), dim=1)
-        rows = []
-        for basis in self.bases:
-            # The squares of the cosines add up to the squared entries of the product.
-            energies = (basis.mT @ everything).square().sum(dim=0)
-            squares = torch.stack([part.sum() for part in torch.split(energies, ranks)])
-            mean = squares / torch.tensor(ranks).clamp(max=basis.shape[1])
-            rows.append(torch.rad2deg(torch.acos(mean.sqrt().clamp(max=1))))
-        return torch.stack(rows).fill_diagonal_(0)
 
 
 def similarity(model: ReduNetClassifier) -> Tensor:
@@ -152,12 +81,13 @@ def as_learnt(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]) ->
 def _subspaces(model: ReduNetClassifier, Sigma: Tensor, n_values: int) -> Subspaces:
     d = model.moments_.n_features
     n_components = model._settings().components(d)
-    return Subspaces.of(Sigma, n_components, min(d, max(n_values, n_components)))
+    n_values = min(d, max(n_values, n_components))
+    return Subspaces.of(SecondMoments.of_matrices(Sigma), n_components, n_values)
 
 
 def layers_fit(model: ReduNetClassifier) -> bool:
-    """Whether all layers fit into the model's ``memory``: if not, each pass makes them anew."""
-    return getattr(model.network_.layers, "n_bytes", 0) <= parse_memory(model.memory)
+    """Whether all layers fit into the model's ``memory``: if not, each pass makes them again."""
+    return model.network_.layers.n_bytes <= parse_memory(model.memory)
 
 
 def is_whitened(model: ReduNetClassifier) -> bool:

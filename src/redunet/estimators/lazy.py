@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-from redunet.core.construction import LayerStream
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
-from redunet.core.readouts import AnyReadout, read_out
+from redunet.core.readouts import Readout, read_out
 from redunet.core.whitening import Whitening
 from redunet.estimators.settings import Settings
 
@@ -30,7 +29,7 @@ class Built:
         self._moments = moments
         self._whitening: tuple[Any, Whitening] | None = None
         self._network: tuple[Any, ReduNet] | None = None
-        self._readout: tuple[Any, AnyReadout] | None = None
+        self._readout: tuple[Any, Readout] | None = None
 
     def whitening(self, settings: Settings, device: str) -> Whitening | None:
         """The whitening, where the settings ask for one."""
@@ -66,7 +65,7 @@ class Built:
             Sigma=Sigma,
             means=means,
         )
-        layers = cast(LayerStream, network.layers)
+        layers = network.layers
         if layers.n_bytes <= memory:
             return replace(network, layers=layers.keeping())
         k, d = len(self._moments), self._moments.n_features
@@ -80,7 +79,7 @@ class Built:
         )
         return network
 
-    def readout(self, network: ReduNet, settings: Settings) -> AnyReadout:
+    def readout(self, network: ReduNet, settings: Settings) -> Readout:
         """The read-out of the network's last moments."""
         n_components = settings.components(self._moments.n_features)
         key = (id(network), settings.readout, n_components, settings.ridge)

@@ -11,11 +11,15 @@ from typing import Any, Literal
 import torch
 
 from redunet.core.construction import Schedule
+from redunet.core.readouts import READOUTS
 from redunet.errors import SettingsError
 
 DEFAULT_COMPONENTS = 28
 
-READOUTS = ("subspace", "coding", "discriminant", "regression")
+MOST_LAYERS = 10_000
+"""Far beyond any use: a file of a few bytes must not ask for days of work."""
+
+MOST_COMPONENTS = 2**20
 
 LATER = {"whitening": None, "readout": "subspace", "ridge": 0.01, "tol": None}
 """Settings that came after the first model files, with the values that need not be written."""
@@ -35,7 +39,7 @@ class Settings:
     sharpness: float
     n_components: int | None
     whitening: float | None
-    readout: Literal["subspace", "coding", "discriminant", "regression"]
+    readout: str
     ridge: float
     dtype: Literal["float64", "float32"]
     tol: float | None
@@ -49,22 +53,24 @@ class Settings:
             raise SettingsError(f"expected the settings {known}, got {', '.join(values)}")
         n_components, whitening = values["n_components"], values["whitening"]
         return cls(
-            n_layers=whole_number("n_layers", values["n_layers"], least=0),
+            n_layers=whole_number("n_layers", values["n_layers"], least=0, most=MOST_LAYERS),
             eps=number("eps", values["eps"], above=1e-100, most=1e100),
-            step=number("step", values["step"], above=0.0),
+            step=number("step", values["step"], above=0.0, most=1e12),
             step_decay=number("step_decay", values["step_decay"], above=0.0, most=1.0),
             step_kind=one_of("step_kind", values["step_kind"], ("absolute", "relative")),
-            sharpness=number("sharpness", values["sharpness"], above=0.0),
+            sharpness=number("sharpness", values["sharpness"], above=0.0, most=1e12),
             n_components=None
             if n_components is None
-            else whole_number("n_components", n_components, least=1),
+            else whole_number("n_components", n_components, least=1, most=MOST_COMPONENTS),
             whitening=None
             if whitening is None
             else number("whitening", whitening, above=0.0, most=1e6),
-            readout=one_of("readout", values["readout"], READOUTS),
+            readout=one_of("readout", values["readout"], tuple(READOUTS)),
             ridge=number("ridge", values["ridge"], above=0.0, most=1e6),
             dtype=one_of("dtype", values["dtype"], ("float64", "float32")),
-            tol=None if values["tol"] is None else number("tol", values["tol"], above=0.0),
+            tol=None
+            if values["tol"] is None
+            else number("tol", values["tol"], above=0.0, most=1e6),
         )
 
     @classmethod
@@ -150,11 +156,14 @@ def number(name: str, value: Any, *, above: float, most: float = math.inf) -> fl
     raise SettingsError(f"expected {name} to be a number above {above:g}{limit}, got {value!r}")
 
 
-def whole_number(name: str, value: Any, *, least: int) -> int:
-    """The value as an int, where it is a whole number from ``least`` on."""
-    if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
-        return int(value)
-    raise SettingsError(f"expected {name} to be a whole number from {least} on, got {value!r}")
+def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """The value as an int, where it is a whole number from ``least`` on, or up to ``most``."""
+    if not isinstance(value, bool) and isinstance(value, Integral):
+        whole = int(value)
+        if whole >= least and (most is None or whole <= most):
+            return whole
+    limit = "on" if most is None else f"to {most:,}"
+    raise SettingsError(f"expected {name} to be a whole number from {least} {limit}, got {value!r}")
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> Any:

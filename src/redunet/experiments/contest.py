@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from redunet.core.moments import ClassMoments
+from redunet.core.readouts import READOUTS
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import READOUTS, resolve_device
+from redunet.estimators.settings import resolve_device
 from redunet.experiments.plan import Plan
 from redunet.experiments.runner import joint_check, peak_memory, run_task
 from redunet.experiments.streams import LabelledImages, Task, pooled

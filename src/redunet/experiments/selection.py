@@ -243,8 +243,7 @@ def _labels(
     subspaces = NearestSubspace.from_moments(last, max(wanted))
     labels: dict[int, list[Tensor]] = {r: [] for r in wanted}
     for batch in torch.split(Z, 4096):
-        here = batch.to(last.device)
-        inside = torch.stack([(here @ U_j).square().cumsum(dim=1) for U_j in subspaces.U], dim=1)
+        inside = subspaces.inside(batch.to(last.device))
         for r in wanted:
             labels[r].append(inside[:, :, r - 1].argmax(dim=1).cpu())
     return {r: model.classes_[torch.cat(parts).numpy()] for r, parts in labels.items()}

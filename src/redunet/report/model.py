@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from redunet.core.subspaces import Subspaces
 from redunet.errors import DataError
 from redunet.estimators import metrics
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.inspection import (
-    Subspaces,
     after_layers,
     as_learnt,
     before_layers,
@@ -38,7 +38,7 @@ from redunet.report.blocks import (
     Text,
     View,
 )
-from redunet.report.numbers import READOUT_NAMES, UNKNOWN, plain, three
+from redunet.report.numbers import UNKNOWN, plain, readout_name, three
 from redunet.report.record_figures import (
     MOST_CLASSES,
     confusion_figure,
@@ -186,7 +186,7 @@ def _summary(look: Look) -> list[Block]:
     classes = f"{len(moments):,} classes" if len(moments) > 1 else "one class"
     said = f"A model of {classes}, learnt from {sum(moments.counts):,} samples of "
     said += f"{moments.n_features:,} features: {layers}, labels by "
-    said += f"{READOUT_NAMES[model._settings().readout]}."
+    said += f"{readout_name(model._settings().readout)}."
     if look.samples is not None and look.samples.y is not None:
         right = len(look.labels) - len(look.wrong)
         said += f" It labels {right:,} of {len(look.labels):,} samples of {look.samples.name} "

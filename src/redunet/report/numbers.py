@@ -101,6 +101,11 @@ def label(method: Record) -> str:
     return name if known else f"ReduNet, {name}"
 
 
+def readout_name(readout: str) -> str:
+    """What a read-out is called in tables."""
+    return READOUT_NAMES.get(readout, readout)
+
+
 def is_same(equivalence: Mapping[str, Any]) -> bool:
     """Whether two models agreed in everything that was compared."""
     agreed = all(equivalence[what] for what in ("moments", "network", "file"))

@@ -38,7 +38,7 @@ def png(figure: Figure) -> bytes:
     _heading(canvas, figure.title, notes, total)
     top = total - head
     for (name, drawing), height in zip(lines, heights, strict=True):
-        place = (0.07, (top - height + 0.55) / total, 0.58, (height - 0.8) / total)
+        place = (0.085, (top - height + 0.55) / total, 0.565, (height - 0.8) / total)
         axes = canvas.add_axes(place)
         draw_lines(axes, drawing)
         if len(lines) > 1:
@@ -108,6 +108,7 @@ def _name_lines(axes: Axes, lines: Lines) -> None:
             textcoords="axes fraction",
             va="center",
             fontsize=8.5,
+            fontweight="bold" if curve.width > 2.5 else "normal",
             color=TEXT,
             parse_math=False,
             annotation_clip=False,

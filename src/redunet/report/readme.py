@@ -15,7 +15,6 @@ from pathlib import Path
 
 from redunet.report.blocks import Table
 from redunet.report.numbers import (
-    READOUT_NAMES,
     UNKNOWN,
     Record,
     accuracy_cells,
@@ -25,6 +24,7 @@ from redunet.report.numbers import (
     last,
     n_tasks,
     paper_rows,
+    readout_name,
     shown,
     task_headings,
     three,
@@ -70,7 +70,7 @@ def paper_table(records: Sequence[Record]) -> str:
         if paper:
             add("difference from the paper", differences(method, paper))
         if without := by_task(method, "no_layers_accuracy"):
-            readout = READOUT_NAMES[method["settings"].get("readout", "subspace")]
+            readout = readout_name(method["settings"].get("readout", "subspace"))
             add(f"{readout}, no layers", [*map(shown, without)])
     return markdown_table(Table("", ["", *task_headings(record)], rows, strong=strong))
 

@@ -9,7 +9,6 @@ from redunet.errors import DataError
 from redunet.report.blocks import Block, Chapter, Code, Figure, Section, Table, Text
 from redunet.report.notes import changed_and_missing, cost_notes, result_notes, summary
 from redunet.report.numbers import (
-    READOUT_NAMES,
     UNKNOWN,
     Record,
     Spread,
@@ -24,6 +23,7 @@ from redunet.report.numbers import (
     over_seeds,
     paper_rows,
     plain,
+    readout_name,
     shown,
     signed,
     task_headings,
@@ -99,7 +99,7 @@ def result_table(record: Record) -> Table:
             strong.append(len(rows))
         rows.append([label(method), *accuracy_cells(record, method, places(record)), *over_stream])
         if without := by_task(method, "no_layers_accuracy"):
-            readout = READOUT_NAMES[method["settings"].get("readout", "subspace")]
+            readout = readout_name(method["settings"].get("readout", "subspace"))
             cells = [shown(value, places(record)) for value in without]
             rows.append([f"{readout}, no layers", *_filled(cells, record), *blank])
         if paper and method["method"] == "redunet":
@@ -174,7 +174,7 @@ def ingredients_table(record: Record) -> Table:
             f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
             if row["n_layers"]
             else UNKNOWN,
-            READOUT_NAMES[row["readout"]]
+            readout_name(row["readout"])
             + (f", {row['n_components']}" if row["readout"] == "subspace" else ""),
             shown(Spread(row["accuracy"], row.get("deviation")), 4),
         ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from redunet.core.readouts import LinearScores, normal_scores
+from redunet.core.discriminants import LinearScores, normal_scores
 from redunet.estimators.settings import number
 from redunet.features import FeatureMap
 from redunet.rivals.closed_form import ClosedForm

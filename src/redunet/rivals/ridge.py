@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from redunet.core.readouts import LinearScores, regression_scores
+from redunet.core.discriminants import LinearScores, regression_scores
 from redunet.estimators.settings import number
 from redunet.features import FeatureMap
 from redunet.rivals.closed_form import ClosedForm

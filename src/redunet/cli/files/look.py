@@ -6,11 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
+from redunet.core.second_moments import SecondMoments
+from redunet.core.subspaces import Subspaces
 from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.inspection import Subspaces
 from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
 
@@ -41,7 +40,7 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         ``delta_R`` has the objective before each layer. ``closeness`` has the
         angles between each two classes' subspaces, in degrees and in the order
         of the classes, on the input and after the last layer; see
-        `redunet.estimators.inspection.Subspaces`.
+        `redunet.core.subspaces.Subspaces`.
     """
     model = ReduNetClassifier.load(path)
     model.device, model.memory = device, memory
@@ -73,16 +72,16 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         "delta_R": [rate.delta_R for rate in rates],
         "closeness": {
             "components": r,
-            "input": _angles(next(network.moments()), r),
-            "last": _angles(network.last_moments(), r),
+            "input": _angles(SecondMoments.of_matrices(next(network.moments())), r),
+            "last": _angles(network.layers.last, r),
         },
         "notes": _notes(model, few),
     }
 
 
-def _angles(Sigma: Tensor, r: int) -> Found:
-    spaces = Subspaces.of(Sigma, r, r)
-    every = range(len(Sigma))
+def _angles(moments: SecondMoments, r: int) -> Found:
+    spaces = Subspaces.of(moments, r, r)
+    every = range(moments.n_classes)
     smallest = [[float(spaces.angles(i, j)[0]) if i != j else 0.0 for j in every] for i in every]
     return {"smallest": smallest, "mean": spaces.closeness().tolist()}
 

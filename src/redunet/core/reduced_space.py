@@ -1,10 +1,10 @@
-"""The directions that some sample has, and the one that stands for all others.
+"""Fewer dimensions: the directions that some sample has, and one coordinate for all others.
 
-Where no sample has a part, every Σ_j vanishes, so there E is α and C_j is α_j
-times the identity. With γ_j α_j = α a new sample's part in these directions is
-not moved at all, apart from the return to the unit sphere. So one coordinate,
-the length of that part, stands for all of them, exactly: the network is built
-in s + 1 dimensions rather than d, and its features are put back into d.
+Where no sample has a component, every Σ_j is zero, so there E is α and C_j is
+α_j times the identity. As γ_j α_j = α, a new sample's part in these directions
+is only rescaled with the whole sample to the unit sphere. So one coordinate, the
+length of that part, replaces all of them, exactly: the network is built in s + 1
+dimensions instead of d, and its features are mapped back into d.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import torch
 from torch import Tensor
 
 from redunet.core.factors import low_rank_factor
+from redunet.core.layer import AbstractLayer
 from redunet.core.linalg import mirror_
 from redunet.core.moments import ClassMoments
+from redunet.core.rate import Rate
 
 WORTHWHILE = 0.95
-"""Directions are left out where so large a share of them remains, or less."""
+"""Dimensions are reduced where at most this share of them remains."""
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class ReducedSpace:
     """An orthonormal basis of the directions that some sample has.
 
     Parameters
@@ -32,7 +34,7 @@ class Span:
     features : Tensor of shape (f,), int64
         The features that are not zero in every sample.
     basis : Tensor of shape (f, s), or None
-        Orthonormal columns over those features; None takes each for itself.
+        Orthonormal columns over those features; None means the identity.
     """
 
     d: int
@@ -40,8 +42,8 @@ class Span:
     basis: Tensor | None
 
     @classmethod
-    def of(cls, moments: ClassMoments, device: str = "cpu") -> Span | None:
-        """The span of the samples of all classes; None where it leaves out too few directions."""
+    def of(cls, moments: ClassMoments, device: str = "cpu") -> ReducedSpace | None:
+        """The space of the samples of all classes; None where it is hardly smaller than d."""
         d = moments.n_features
         tables = [moments[label].second_moment for label in moments]
         has = torch.zeros(d, dtype=torch.bool, device=device)
@@ -58,18 +60,18 @@ class Span:
         size = len(features) if basis is None else basis.shape[1]
         return cls(d, features, basis) if size + 1 <= WORTHWHILE * d else None
 
-    def to(self, dtype: torch.dtype, device: str) -> Span:
-        """The same span with its tensors elsewhere."""
+    def to(self, dtype: torch.dtype, device: str) -> ReducedSpace:
+        """The same space with its tensors in a dtype and on a device."""
         basis = None if self.basis is None else self.basis.to(device, dtype)
-        return Span(self.d, self.features.to(device), basis)
+        return ReducedSpace(self.d, self.features.to(device), basis)
 
     @property
     def size(self) -> int:
-        """The dimensions, s + 1, in which the network is built."""
+        """The number of dimensions, s + 1, in which the network is built."""
         return 1 + (len(self.features) if self.basis is None else self.basis.shape[1])
 
     def second_moment(self, Sigma: Tensor) -> Tensor:
-        """Σ_j, (d, d), within the span: Tensor of shape (s + 1, s + 1)."""
+        """Σ_j, (d, d), within the space: Tensor of shape (s + 1, s + 1)."""
         inside = Sigma[self.features][:, self.features]
         if self.basis is not None:
             inside = self.basis.mT @ inside @ self.basis
@@ -77,7 +79,7 @@ class Span:
         return torch.nn.functional.pad(inside, (0, 1, 0, 1))
 
     def rows(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Samples within the span, and the parts of them outside.
+        """Samples within the space, and their parts outside of it.
 
         Parameters
         ----------
@@ -98,7 +100,7 @@ class Span:
         return torch.cat([inside, lengths], dim=1), outside
 
     def put_back(self, inside: Tensor, outside: Tensor) -> Tensor:
-        """Features, (n, d), from moved samples within the span and their parts outside."""
+        """Features, (n, d), from moved samples within the space and their parts outside of it."""
         lengths = torch.linalg.vector_norm(outside, dim=1, keepdim=True)
         Z: Tensor = outside * (inside[:, -1:] / lengths.where(lengths > 0, 1))
         within = inside[:, :-1]
@@ -106,14 +108,14 @@ class Span:
         return Z
 
     def directions(self, vectors: Tensor) -> Tensor:
-        """Vectors within the span, (s + 1, n) with nothing in the last row, in all d: (d, n)."""
+        """Vectors within the space, (s + 1, n) with zeros in the last row, in all d: (d, n)."""
         within = vectors[:-1]
         out = vectors.new_zeros(self.d, vectors.shape[1])
         out[self.features] = within if self.basis is None else self.basis.to(within) @ within
         return out
 
     def lift(self, A: Tensor) -> Tensor:
-        """Operators or moments, (n, s + 1, s + 1), as they act in all d directions: (n, d, d)."""
+        """Operators or moments, (n, s + 1, s + 1), as they act in all d dimensions: (n, d, d)."""
         rest = A[:, -1, -1, None, None]
         within = A[:, :-1, :-1]
         if self.basis is not None:
@@ -124,3 +126,56 @@ class Span:
         places = self.features
         full[:, places[:, None], places] = within
         return full
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedLayer(AbstractLayer):
+    """A layer that was built within a reduced space, as it acts in all d dimensions.
+
+    E and C are computed from the inner layer's each time they are asked for.
+
+    Parameters
+    ----------
+    inner : AbstractLayer
+        In s + 1 dimensions.
+    space : ReducedSpace
+    """
+
+    inner: AbstractLayer
+    space: ReducedSpace
+
+    @property
+    def E(self) -> Tensor:
+        """Expansion: Tensor of shape (d, d)."""
+        return self.space.lift(self.inner.E[None])[0]
+
+    @property
+    def C(self) -> Tensor:
+        """Compression of each class: Tensor of shape (k, d, d)."""
+        return self.space.lift(self.inner.C)
+
+    @property
+    def gamma(self) -> Tensor:
+        """γ_j, the share of each class: Tensor of shape (k,)."""
+        return self.inner.gamma
+
+    @property
+    def step(self) -> float:
+        """η, the length of the step."""
+        return self.inner.step
+
+    @property
+    def rate(self) -> Rate:
+        """The objective before the step."""
+        return self.inner.rate
+
+    def sample_space(self, n: int) -> Tensor:
+        """As `AbstractLayer.sample_space`."""
+        return self.inner.sample_space(n)
+
+    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+        """As `AbstractLayer.move_samples_`."""
+        inside, outside = self.space.rows(Z)
+        memberships = self.inner.move_samples_(inside, sharpness, space)
+        Z.copy_(self.space.put_back(inside, outside))
+        return memberships

@@ -1,0 +1,87 @@
+"""Covariances of classes, from counts, means and second moments.
+
+Second moments come one class at a time, since a stack of all of them can be
+large; sums over classes are taken in the order of the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from redunet.core.grid import GRID
+from redunet.core.moments import ClassMoments
+
+
+def in_float64(moments: ClassMoments, device: str = "cpu") -> tuple[Tensor, Iterator[Tensor]]:
+    """Means and second moments of classes, in units of the feature vectors.
+
+    Returns
+    -------
+    means : Tensor of shape (k, d), float64
+    S : iterator over k Tensors of shape (d, d), float64
+        Σ x xᵀ over the samples of each class, computed when it is asked for.
+    """
+    of_class = [moments[label] for label in moments]
+    sums = torch.stack([moment.sum for moment in of_class]).to(device, torch.float64)
+    counts = torch.tensor(moments.counts, dtype=torch.float64, device=device)
+    S = (m.second_moment.to(device).to(torch.float64).div_(GRID**2) for m in of_class)
+    return sums.div_(GRID).div_(counts[:, None]), S
+
+
+def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:
+    """Σ (x − c_j)(x − c_j)ᵀ = S_j − n_j c_j c_jᵀ of each class, around its mean c_j.
+
+    Parameters
+    ----------
+    S : iterable of k Tensors of shape (d, d)
+    centres : Tensor of shape (k, d), float64
+        The means of the classes. With the mean of all samples in their place, the sum over all
+        classes, though not each term, is still the scatter around it.
+    counts : sequence of k int
+
+    Yields
+    ------
+    Tensor of shape (d, d), float64
+    """
+    for S_j, centre, n in zip(S, centres, counts, strict=True):
+        yield S_j.to(torch.float64).addr(centre, centre, alpha=-n)
+
+
+def covariance(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Tensor:
+    """The covariance of all samples, each around the centre of its class.
+
+    Around the means of the classes it is W, the pooled within-class covariance;
+    around the mean of all samples it is T, the total covariance.
+
+    Parameters
+    ----------
+    S, centres, counts
+        As for `scatters`.
+
+    Returns
+    -------
+    Tensor of shape (d, d), float64
+    """
+    d = centres.shape[1]
+    total = centres.new_zeros(d, d)
+    for scatter in scatters(S, centres, counts):
+        total += scatter
+    return total.div_(sum(counts))
+
+
+def overall_mean(means: Tensor, counts: Sequence[int]) -> Tensor:
+    """The mean of all samples, (d,), from the means of the classes, (k, d)."""
+    return shares(means, counts) @ means
+
+
+def shares(like: Tensor, counts: Sequence[int]) -> Tensor:
+    """γ_j = n_j / m as a Tensor of shape (k,), in the dtype and on the device of another."""
+    return like.new_tensor([n / sum(counts) for n in counts])
+
+
+def mean_variance(C: Tensor) -> float:
+    """The mean eigenvalue of a covariance, tr C / d: the variance of a feature on average."""
+    return float(C.diagonal().mean())

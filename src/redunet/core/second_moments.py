@@ -1,0 +1,129 @@
+"""Second moments of all classes as the construction needs them: as matrices or as factors.
+
+A class whose second moment has a rank well below d is stored as a factor, and
+directions that no sample has are left out; both are exact, and chosen here
+from the moments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from redunet.core.eigenvectors import top_eigenvectors
+from redunet.core.factors import gram_eigenvectors, low_rank_factor
+from redunet.core.low_rank import Stack, stacked
+from redunet.core.moments import ClassMoments
+from redunet.core.reduced_space import ReducedSpace
+
+FACTORED_UP_TO = 0.25
+"""A class of a rank up to this share of d is built and applied faster as a factor."""
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """Second moments of all classes, some as matrices, some as factors.
+
+    Parameters
+    ----------
+    dense : tuple of g int
+        Indices, in the order of the labels, of the classes that have a matrix.
+    Sigma : Tensor of shape (g, s, s)
+        With s the dimension of the reduced space, or d where there is none.
+    stacks : tuple of Stack
+        The other classes.
+    space : ReducedSpace, default=None
+        What the moments lie within.
+    """
+
+    dense: tuple[int, ...]
+    Sigma: Tensor
+    stacks: tuple[Stack, ...] = ()
+    space: ReducedSpace | None = None
+
+    @classmethod
+    def of_matrices(cls, Sigma: Tensor) -> SecondMoments:
+        """Those given as matrices, (k, d, d)."""
+        return cls(tuple(range(len(Sigma))), Sigma)
+
+    @classmethod
+    def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> SecondMoments:
+        """Those of class moments, in factors and within a reduced space where that is faster."""
+        space = ReducedSpace.of(moments, device)
+        size = moments.n_features if space is None else space.size
+
+        def within(Sigma_j: Tensor) -> Tensor:
+            return Sigma_j if space is None else space.second_moment(Sigma_j)
+
+        factors, dense = {}, []
+        for j, Sigma_j in enumerate(moments.each_Sigma(device)):
+            F = low_rank_factor(within(Sigma_j), int(FACTORED_UP_TO * size))
+            if F is None:
+                dense.append(j)
+            else:
+                factors[j] = F.to(device, dtype)
+        Sigma = torch.empty(len(dense), size, size, dtype=dtype, device=device)
+        place = dict(zip(dense, Sigma, strict=True))
+        for j, Sigma_j in enumerate(moments.each_Sigma(device)):
+            if j in place:
+                place[j].copy_(within(Sigma_j))
+        space = None if space is None else space.to(dtype, device)
+        return cls(tuple(dense), Sigma, stacked(factors), space)
+
+    def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
+        """The same matrices with other factors."""
+        return replace(self, stacks=stacks)
+
+    @property
+    def n_classes(self) -> int:
+        """k, of both kinds."""
+        return len(self.dense) + sum(len(stack.classes) for stack in self.stacks)
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return self.Sigma.shape[-1] if self.space is None else self.space.d
+
+    @property
+    def layer_bytes(self) -> int:
+        """The memory that a layer made of these moments takes."""
+        s, size = self.Sigma.shape[-1], self.Sigma.element_size()
+        inner = sum(stack.B.numel() + len(stack.rows) * stack.B.shape[1] for stack in self.stacks)
+        return size * ((len(self.dense) + 1) * s * s + inner)
+
+    def full(self) -> Tensor:
+        """Second moments of all classes as matrices: Tensor of shape (k, d, d), a copy."""
+        s = self.Sigma.shape[-1]
+        out = self.Sigma.new_empty(self.n_classes, s, s)
+        out[list(self.dense)] = self.Sigma
+        for stack in self.stacks:
+            out[list(stack.classes)] = stack.B.mT @ stack.B
+        return out if self.space is None else self.space.lift(out)
+
+    def eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+        """Of each class its index, at most n leading eigenvalues and -vectors, and its trace.
+
+        Vectors are columns in all d dimensions, in float64; of a class in factors there are no
+        more than its factor has rows.
+        """
+        for j, values, vectors, trace in self._eigenvectors(n):
+            yield (
+                j,
+                values,
+                vectors if self.space is None else self.space.directions(vectors),
+                trace,
+            )
+
+    def _eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+        for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
+            yield j, *top_eigenvectors(Sigma_j, n), _sum(Sigma_j.diagonal())
+        for stack in self.stacks:
+            for j, B_j in zip(stack.classes, stack.B, strict=True):
+                yield j, *gram_eigenvectors(B_j, n), _sum(B_j.square())
+
+
+def _sum(values: Tensor) -> float:
+    return float(values.sum(dtype=torch.float64))

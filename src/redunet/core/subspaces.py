@@ -1,0 +1,102 @@
+"""Principal subspaces of classes, and how they lie to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redunet.core.second_moments import SecondMoments
+
+GRID_NOISE = 2.0**-38
+"""Share of a class's largest eigenvalue, per feature, that rounding to the grid can account for."""
+
+
+def principal_subspaces(
+    moments: SecondMoments, n_components: int, n_values: int | None = None
+) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+    """The principal subspace of each class.
+
+    Parameters
+    ----------
+    moments : SecondMoments
+    n_components : int
+        Dimension of each subspace. A class of lower numerical rank uses that:
+        eigenvectors of smaller eigenvalues are made of rounding, of the grid or
+        of the dtype.
+    n_values : int, default=n_components
+        How many eigenvalues to compute, at least ``n_components`` and at most d.
+
+    Yields
+    ------
+    index : int
+        Of the class, in the order of the labels.
+    values : Tensor of shape (at most n_values,), float64
+        Leading eigenvalues, descending.
+    basis : Tensor of shape (d, r), float64
+        Orthonormal columns, leading first.
+    trace : float
+    """
+    least = moments.n_features * max(GRID_NOISE, torch.finfo(moments.Sigma.dtype).eps)
+    for j, values, vectors, trace in moments.eigenvectors(n_values or n_components):
+        rank = int((values[:n_components] > least * values[0]).sum())
+        yield j, values, vectors[:, :rank], trace
+
+
+@dataclass(frozen=True, eq=False)
+class Subspaces:
+    """Principal subspaces of classes, to look at.
+
+    Parameters
+    ----------
+    spectra : Tensor of shape (k, n), float64
+        The leading eigenvalues of each class's second moment, descending, as
+        shares of its trace.
+    bases : sequence of k Tensors of shape (d, r_j), float64
+        As from `principal_subspaces`.
+    """
+
+    spectra: Tensor
+    bases: Sequence[Tensor]
+
+    @classmethod
+    def of(cls, moments: SecondMoments, n_components: int, n_values: int) -> Subspaces:
+        """Subspaces of second moments, on the CPU; parameters as for `principal_subspaces`."""
+        spectra = torch.zeros(moments.n_classes, n_values, dtype=torch.float64)
+        bases = {}
+        for j, values, basis, trace in principal_subspaces(moments, n_components, n_values):
+            spectra[j, : len(values)] = (values / trace).clamp(min=0)
+            bases[j] = basis.cpu()
+        return cls(spectra, [bases[j] for j in range(moments.n_classes)])
+
+    def angles(self, i: int, j: int) -> Tensor:
+        """Principal angles between the subspaces of two classes, in degrees, ascending.
+
+        Returns
+        -------
+        Tensor of shape (min(r_i, r_j),)
+        """
+        cosines = torch.linalg.svdvals(self.bases[i].mT @ self.bases[j])
+        return torch.rad2deg(torch.acos(cosines.clamp(max=1)))
+
+    def closeness(self) -> Tensor:
+        """One angle for each pair of classes, in degrees: that of the root mean square cosine.
+
+        90 where two subspaces are orthogonal, 0 where one lies in the other.
+
+        Returns
+        -------
+        Tensor of shape (k, k)
+        """
+        ranks = [basis.shape[1] for basis in self.bases]
+        everything = torch.cat(list(self.bases), dim=1)
+        rows = []
+        for basis in self.bases:
+            # The squares of the cosines add up to the squared entries of the product.
+            energies = (basis.mT @ everything).square().sum(dim=0)
+            squares = torch.stack([part.sum() for part in torch.split(energies, ranks)])
+            mean = squares / torch.tensor(ranks).clamp(max=basis.shape[1])
+            rows.append(torch.rad2deg(torch.acos(mean.sqrt().clamp(max=1))))
+        return torch.stack(rows).fill_diagonal_(0)

@@ -1,0 +1,73 @@
+"""Opening files that others may have made: regular files only, and no longer than expected."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import BinaryIO
+
+from redunet.errors import DataError, FileAccessError
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: str | os.PathLike[str], most_bytes: int | None = None) -> BinaryIO:
+    """Open a regular file for reading, at once or not at all.
+
+    Links are followed. A pipe, which could wait for ever, a device, which may never
+    end, a socket and a folder are refused without being opened.
+
+    Parameters
+    ----------
+    path : path
+    most_bytes : int, default=None
+        The longest that the file may be; None takes any length.
+
+    Returns
+    -------
+    binary file
+
+    Raises
+    ------
+    FileAccessError
+        It cannot be opened, or is no regular file.
+    DataError
+        It is too long.
+    """
+    try:
+        # Looked at first, because opening some devices does something; and once more when
+        # open, because another file may have been put there meanwhile.
+        _check_kind(path, os.stat(path))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            _check_kind(path, found)
+            if most_bytes is not None and found.st_size > most_bytes:
+                raise DataError(
+                    f"expected at most {most_bytes:,} bytes in {os.fspath(path)}, "
+                    f"got {found.st_size:,}"
+                )
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except FileAccessError:
+        raise
+    except OSError as error:
+        raise FileAccessError(f"cannot read {os.fspath(path)}: {error.strerror}") from error
+    except ValueError as error:  # a path with a NUL; a file too long is one too
+        if isinstance(error, DataError):
+            raise
+        raise FileAccessError(f"cannot read {os.fspath(path)!r}: {error}") from error
+
+
+def _check_kind(path: str | os.PathLike[str], found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise FileAccessError(f"cannot read {os.fspath(path)}: expected a regular file, got {kind}")

@@ -448,7 +448,9 @@ def _classes(look: Look) -> list[Block]:
     headings = ["class", "samples", "components"]
     headings += [f"energy in them {depth}" for depth in look.stages]
     count = len(look.names)
-    caption = "Classes" if len(rows) == count else f"The first {len(rows)} of {count:,} classes"
+    caption = "Samples and subspaces" + (
+        "" if len(rows) == count else f", first {len(rows)} of {count:,} classes"
+    )
     return [Table(caption, headings, rows)]
 
 
@@ -461,4 +463,4 @@ def _settings(look: Look) -> list[Block]:
         **{key: plain(value) for key, value in model._plain_settings().items()},
     }
     rows = list(map(list, facts.items()))
-    return [Table("Settings", ["setting", "value"], rows, text_columns=2)]
+    return [Table("Of the model", ["setting", "value"], rows, text_columns=2)]

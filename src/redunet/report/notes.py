@@ -63,7 +63,7 @@ def result_notes(record: Record) -> list[str]:
         deviation = "; ± is the standard deviation over seeds (n − 1)" if len(seeds) > 1 else ""
         said.append(f"Random methods ran with {words}{deviation}.")
     if once := [label(method) for method in methods if not method["random"]]:
-        names = "all methods" if len(once) == len(methods) else ", ".join(once)
+        names = "it" if len(once) == len(methods) else ", ".join(once)
         said.append(f"Nothing is random in {names}.")
     if record.get("chosen_on"):
         how = [

@@ -37,7 +37,9 @@ def drawn(view: View) -> Parts:
 
 def _lines(lines: Lines) -> Parts:
     most = max(len(curve.values) for curve in lines.curves)
-    ticks: Parts = {"dtick": 1} if most <= 15 else {}
+    room = 0.02 * most + 0.04
+    x_axis: Parts = {"range": [lines.first - room, lines.first + most - 1 + room]}
+    x_axis |= {"dtick": 1} if most <= 15 else {}
     y_axis: Parts = {"rangemode": "tozero"}
     if lines.bounds:
         bounds = [math.log10(b) for b in lines.bounds] if lines.logarithmic else [*lines.bounds]
@@ -46,7 +48,7 @@ def _lines(lines: Lines) -> Parts:
         y_axis |= {"type": "log", "dtick": 1, "exponentformat": "power"}
     layout = {
         "hovermode": "closest",
-        "xaxis": {"title": {"text": lines.x}, "showgrid": False, "zeroline": False, **ticks},
+        "xaxis": {"title": {"text": lines.x}, "showgrid": False, "zeroline": False, **x_axis},
         "yaxis": {"title": {"text": lines.y}, "zeroline": False, **y_axis},
     }
     traces = [_trace(lines, curve, rank) for rank, curve in enumerate(lines.curves, 1)]
@@ -66,7 +68,8 @@ def _lines(lines: Lines) -> Parts:
 
 
 def _trace(lines: Lines, curve: Curve, rank: int) -> Parts:
-    spread = f" ± %{{error_y.array:{lines.number_format}}}" if curve.deviations else ""
+    bars = [significant(value) for value in curve.deviations or ()] if curve.marker else []
+    spread = f" ± %{{error_y.array:{lines.number_format}}}" if bars else ""
     color = _color(curve.color)
     mode = ("lines" if curve.dash else "") + ("+markers" if curve.marker else "")
     trace: Parts = {
@@ -84,8 +87,7 @@ def _trace(lines: Lines, curve: Curve, rank: int) -> Parts:
         hollow = "" if curve.dash else "-open"
         marker = {"symbol": MARKERS[curve.marker] + hollow, "size": 8 if curve.dash else 13}
         trace["marker"] = marker | {"color": color, "line": {"color": color, "width": 1.5}}
-    if curve.deviations:
-        bars = [significant(value) for value in curve.deviations]
+    if bars:
         trace["error_y"] = {"type": "data", "array": bars, "color": color, "width": 4}
     return trace
 
@@ -113,13 +115,13 @@ def _heat_map(chart: HeatMap) -> Parts:
     if chart.cells and len(chart.columns[1]) <= MOST_LABELLED:
         common |= {"text": [list(row) for row in chart.cells], "texttemplate": "%{text}"}
     bounds = {"zmin": significant(chart.bounds[0]), "zmax": significant(chart.bounds[1])}
-    colored = {"z": values, **bounds, "colorscale": scale, "colorbar": bar}
-    traces = [common | colored]
+    colored = common | bounds | {"z": values, "colorscale": scale, "colorbar": bar}
+    traces = [colored]
     if chart.mask_diagonal:
-        flat = [[0, "var(--shade)"], [1, "var(--shade)"]]
+        plain = {"colorscale": [[0, "var(--shade)"], [1, "var(--shade)"]], "showscale": False}
         traces = [
-            common | colored | {"z": _where(values, diagonal=False)},
-            common | {"z": _where(values, diagonal=True), "colorscale": flat, "showscale": False},
+            _part(colored, diagonal=False),
+            _part(common | {"z": values}, diagonal=True) | plain,
         ]
     axis = {"type": "category", "showgrid": False, "ticks": "", "zeroline": False}
     layout = {
@@ -129,12 +131,17 @@ def _heat_map(chart: HeatMap) -> Parts:
     return {"traces": traces, "layout": layout, "rows": len(chart.rows[1])}
 
 
-def _where(values: list[list[float | None]], *, diagonal: bool) -> list[list[float | None]]:
-    """The values on the diagonal, or off it; None elsewhere."""
-    return [
-        [value if (i == j) is diagonal else None for j, value in enumerate(row)]
-        for i, row in enumerate(values)
-    ]
+def _part(trace: Parts, *, diagonal: bool) -> Parts:
+    """A heat map of which only the diagonal is left, or all but it."""
+
+    def kept(rows: Sequence[Sequence[Any]], blank: Any) -> list[list[Any]]:
+        return [
+            [one if (i == j) is diagonal else blank for j, one in enumerate(row)]
+            for i, row in enumerate(rows)
+        ]
+
+    found = trace | {"z": kept(trace["z"], None)}
+    return found | {"text": kept(trace["text"], "")} if "text" in trace else found
 
 
 def _images(images: Images) -> Parts:

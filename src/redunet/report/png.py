@@ -73,7 +73,7 @@ def draw_lines(axes: Axes, lines: Lines) -> None:
         axes.set_xticks(range(lines.first, lines.first + most))
     for curve in sorted(lines.curves, key=lambda curve: curve.width):
         x = range(lines.first, lines.first + len(curve.values))
-        bars = None if curve.dash == ":" else curve.deviations
+        bars = curve.deviations if curve.marker else None
         axes.errorbar(x, curve.values, bars, capsize=4, clip_on=False, **_style(curve))
     _name_lines(axes, lines)
 

@@ -428,12 +428,13 @@ def candidates(record: Record) -> list[Block]:
     names = list(dict.fromkeys(key for candidate in found for key in candidate))
     rows = [[_value(key, one.get(key)) for key in names] for one in found[:MOST_CANDIDATES]]
     tried = record.get("tried") or len(found)
-    said = f"{tried} combinations were tried; accuracies are on {record['chosen_on']}; learnt were "
+    said = f"{tried} combinations were tried. Chosen on {record['chosen_on']}; trained on "
     said += f"{record['trained_on']}."
+    rules = {"held_out": "Best held-out accuracy", "paper": "Best by the paper's rule"}
     best = [
-        f"Best by {rule.replace('_', '-')} accuracy: {in_line(chosen)}."
-        for rule, chosen in record["chosen"].items()
-        if chosen
+        f"{words}: {in_line(record['chosen'][rule])}."
+        for rule, words in rules.items()
+        if record["chosen"].get(rule)
     ]
     headings = [name.replace("_", " ") for name in names]
     caption = f"The best {len(rows)} of {len(found)} candidates"

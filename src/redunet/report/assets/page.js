@@ -68,26 +68,27 @@
   // The last value and name of each line beside its end, those that would overlap moved apart.
   function endLabels(ends, range, height) {
     const pixel = (y) => ((range[1] - y) / (range[1] - range[0])) * height;
-    const order = ends.map((end) => ({ ...end, at: pixel(end.y) })).sort((a, b) => a.at - b.at);
     const groups = [];
-    for (const end of order) {
-      groups.push({ ends: [end], middle: end.at });
+    for (const end of [...ends].sort((a, b) => b.y - a.y)) {
+      const text = wrapped(end.text, 34);
+      const room = 3 + 15 * text.split("<br>").length;
+      groups.push({ ends: [{ ...end, text, room }], room, middle: pixel(end.y) });
       for (let last = groups.length - 1; last > 0; last -= 1) {
         const [above, below] = [groups[last - 1], groups[last]];
-        const apart = ((above.ends.length + below.ends.length) * 18) / 2;
-        if (below.middle - above.middle >= apart) break;
-        const all = [...above.ends, ...below.ends];
-        const sum = above.middle * above.ends.length + below.middle * below.ends.length;
-        groups.splice(last - 1, 2, { ends: all, middle: sum / all.length });
+        if (below.middle - above.middle >= (above.room + below.room) / 2) break;
+        const room = above.room + below.room;
+        const middle = (above.middle * above.room + below.middle * below.room) / room;
+        groups.splice(last - 1, 2, { ends: [...above.ends, ...below.ends], room, middle });
       }
     }
-    return groups.flatMap(({ ends: some, middle }) => {
-      const first = Math.max(0, middle - (some.length - 1) * 9);
-      return some.map((end, index) => ({
-        x: end.x, y: end.y, text: end.text, ax: 34, ay: first + index * 18 - end.at,
-        xanchor: "left", yanchor: "middle", align: "left", showarrow: true, arrowhead: 0,
-        arrowwidth: 1, arrowcolor: end.color, standoff: 5, font: { size: 12 },
-      }));
+    return groups.flatMap((group) => {
+      let at = Math.max(0, group.middle - group.room / 2);
+      return group.ends.map((end) => {
+        at += end.room;
+        return { x: end.x, y: end.y, text: end.text, ax: 34, ay: at - end.room / 2 - pixel(end.y),
+          xanchor: "left", yanchor: "middle", align: "left", showarrow: true, arrowhead: 0,
+          arrowwidth: 1, arrowcolor: end.color, standoff: 5, font: { size: 12 } };
+      });
     });
   }
 

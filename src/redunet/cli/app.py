@@ -82,32 +82,45 @@ def report(
     rows: Annotated[
         str, typer.Option(metavar="I,J,...", help="Samples to follow; the first of each class.")
     ] = "",
+    classes: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Classes to show; of many, the most similar.")
+    ] = "",
+    layers: Annotated[
+        bool | None,
+        typer.Option(
+            "--layers/--no-layers",
+            help="Show what the layers do; by default where they fit into --memory.",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
 ) -> None:
     """Write a page that shows models and records, to open in any browser without a network.
 
-    Of a record: accuracies over tasks beside the rivals', the accuracy matrix, what is taken for
-    what. Of a model: ΔR by layer, spectra, angles between classes, their leading directions where
-    features are pixels, and with --samples what the model makes of them, layer by layer.
+    Of a record: accuracies over tasks beside other methods', accuracy by task, confusion matrices,
+    cost, settings. Of a model: angles between classes, their spectra, their leading directions
+    where features are pixels, ΔR by layer, and with --samples the confusion matrix and memberships
+    layer by layer.
 
     Example: redunet report demo/digits.safetensors --samples digits -o page.html
     """
-    from redunet.report.chapters import write_page
+    from redunet.report import page
 
     with progress_bar() as tell:
-        size = write_page(
+        size = page(
             sources,
             out,
             samples=samples,
             rows=whole_numbers("rows", rows, least=0) if rows else [],
+            classes=words_of(classes) if classes else [],
+            layers=layers,
             device=device,
             memory=memory,
             data_dir=data_dir,
             progress=tell,
         )
-    Console().print(f"Left behind: {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
+    Console().print(f"Wrote {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
 
 
 for command in EXPERIMENT_COMMANDS:

@@ -14,7 +14,14 @@ from typer.core import TyperGroup
 from redunet._version import __version__
 from redunet.cli.experiments import EXPERIMENT_COMMANDS, WithSettings
 from redunet.cli.models import COMMANDS
-from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers
+from redunet.cli.options import (
+    DataDir,
+    Device,
+    Memory,
+    progress_bar,
+    whole_numbers,
+    words_of,
+)
 from redunet.errors import ReduNetError
 
 
@@ -123,7 +130,7 @@ def report(
     Console().print(f"Wrote {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
 
 
-for command in EXPERIMENT_COMMANDS:
-    main.command(cls=WithSettings)(command)
+for experiment in EXPERIMENT_COMMANDS:
+    main.command(cls=WithSettings)(experiment)
 for command in COMMANDS:
     main.command()(command)

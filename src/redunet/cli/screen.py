@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from redunet.experiments.demo import MODEL, run_demo
 from redunet.estimators.recipes import Recipe
+from redunet.experiments.demo import MODEL, run_demo
 
 Lines = list[Any]
 

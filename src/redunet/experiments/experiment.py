@@ -108,12 +108,11 @@ class Experiment:
         label, test : str, default=None
             Of a person's own data.
         """
-        file = (lambda plan: plan.changed_by_file(config)) if config else (lambda plan: plan)
         given = {**({} if data is None else {"data": data}), **(changes or {})}
-        name = given.get("data", file(Plan()).data)
+        name = given.get("data") or _with_file(Plan(), config).data
         start = (usual or {}).get(name, {}) if recipe is None else find(recipe).settings
         base = Plan().changed(start)
-        plan = file(base).changed(given)
+        plan = _with_file(base, config).changed(given)
         return cls(plan, recipe, base, label, test)
 
     @property
@@ -168,7 +167,7 @@ class Experiment:
                     f"{self.data!r}"
                 )
             return datasets.load(self.data, data_dir)
-        return own_data.load(Path(self.data), self.label, self.test and Path(self.test))
+        return own_data.load(Path(self.data), self.label, Path(self.test) if self.test else None)
 
     def tasks(self, data: LabelledImages) -> tuple[Task, ...]:
         """The stream."""
@@ -202,6 +201,10 @@ class Experiment:
         """The settings that are not the usual ones, but for data and seed."""
         here, usual = self.plan.to_dict(), self.usual.to_dict()
         return {k: v for k, v in here.items() if v != usual[k] and k not in ("data", "seed")}
+
+
+def _with_file(plan: Plan, config: Path | None) -> Plan:
+    return plan.changed_by_file(config) if config else plan
 
 
 def set_words(settings: Mapping[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ TITLES = {
 NO_LAYERS = {"whitening": None, "n_layers": 0, "readout": "subspace"}
 """ReduNet with these settings is nearest subspace, and nothing before it."""
 
-_DIGITS = {
+_DIGITS: dict[str, dict[str, Any]] = {
     "lda": {"regularization": 1e-5},
     "ridge": {"regularization": 1e-6},
     "qda": {"regularization": 0.3, "distance": "gaussian"},
@@ -137,8 +137,8 @@ class Method:
             settings = {**NO_LAYERS, "n_components": experiment.model_settings["n_components"]}
             return cls(key, experiment, settings, settings, chosen)
         if key in GRADIENT:
-            settings_for = getattr(GRADIENT[key], "usual_settings", lambda data: {})
-            usual = settings_for(experiment.data)
+            settings_for = getattr(GRADIENT[key], "usual_settings", None)
+            usual = settings_for(experiment.data) if settings_for else {}
             own = known_settings(key, changes, [*usual, *_parameters(GRADIENT[key])])
             return cls(key, experiment, {**usual, **own}, usual, "as published")
         defaults = CLOSED_FORM[key]().own_settings()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from redunet.errors import SettingsError
-from redunet.experiments.experiment import Experiment
 from redunet.estimators.recipes import RECIPES
+from redunet.experiments.experiment import Experiment
 
 PAPER: dict[str, dict[str, Any]] = {
     "mnist": {

@@ -201,9 +201,7 @@ def peak_memory() -> int:
 
 def peak_device_memory() -> int | None:
     """Most bytes held on a GPU at once; None where none was used."""
-    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
-        return None
-    return torch.cuda.max_memory_allocated()
+    return torch.cuda.max_memory_allocated() or None if torch.cuda.is_available() else None
 
 
 def _version(package: str) -> str:

@@ -91,7 +91,7 @@ def run_network(
     runs = replace(runs, methods=[method], after_task=after_task)
     fresh = not runs.found()
     runs.run(progress)
-    more = {"seconds": round(time.perf_counter() - start, 1)} if fresh else {}
+    more: dict[str, Any] = {"seconds": round(time.perf_counter() - start, 1)} if fresh else {}
     features = experiment.model_settings["features"]
     record = runs.record(
         what or f"ReduNet on {experiment.title}, {features}",

@@ -1,4 +1,4 @@
-"""The one runner: a learner over a stream of tasks, evaluated after each, resumable at any point."""
+"""The one runner: a learner over a stream, evaluated after each task, resumable at any point."""
 
 from __future__ import annotations
 

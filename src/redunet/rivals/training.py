@@ -41,9 +41,10 @@ class GradientLearner:
 
     A method says what it is called in commands (``kind``) and tables (``title``),
     how it is drawn (``color``, ``marker``) and which settings were published for
-    MNIST and CIFAR-10 (``published``); ``at_once`` gives it all tasks as one. It says in `loss` what is minimised, and may add something before a
-    task (`begin`), to a batch (`inputs`), to the gradients (`regularize`),
-    after a step (`after_step`) and after a task (`end`).
+    MNIST and CIFAR-10 (``published``); with ``at_once`` it is given all tasks as one.
+    It says in `loss` what is minimised, and may add something before a task
+    (`begin`), to a batch (`inputs`), to the gradients (`regularize`), after a step
+    (`after_step`) and after a task (`end`).
 
     Parameters
     ----------

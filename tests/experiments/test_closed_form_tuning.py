@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from redunet import SettingsError
 from redunet.cli.app import main
 from redunet.datasets import load
-from redunet.experiments.entrants import CHOSEN
-from redunet.experiments.plan import Plan
-from redunet.experiments.selection import held_out_rows, tune_closed_form
+from redunet.estimators import CLOSED_FORM
+from redunet.experiments.experiment import Experiment, Plan
+from redunet.experiments.methods import CHOSEN
+from redunet.experiments.tuning import held_out_rows, tune_closed_form
 from redunet.features import Standardize
-from redunet.rivals import CLOSED_FORM
 from tests.experiments.test_runner import Untouchable, digits_train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -83,8 +83,6 @@ def test_a_bad_search_is_refused(method: str, grid: dict[str, Any], message: str
 def test_the_command_leaves_a_record_and_never_touches_test_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from redunet.cli import commands
-
     data = load("digits")
     blind = SimpleNamespace(
         name="digits",
@@ -93,7 +91,7 @@ def test_the_command_leaves_a_record_and_never_touches_test_data(
         x_test=Untouchable(),
         y_test=data.y_test,
     )
-    monkeypatch.setattr(commands, "load", lambda name, folder: blind)
+    monkeypatch.setattr(Experiment, "load", lambda self, folder: blind)
     words = ["tune", "--method", "ridge", "--search", "regularization=1e-3,1"]
     words += ["--set", "train_per_class=30", "--per-class", "8", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, words)
@@ -101,9 +99,9 @@ def test_the_command_leaves_a_record_and_never_touches_test_data(
     record = json.loads((tmp_path / "tune.json").read_text())
     assert record["method"] == "ridge"
     assert record["grid"] == {"regularization": [1e-3, 1]}
-    assert record["plan"]["train_per_class"] == 30
-    assert "n_layers" not in record["plan"]
-    assert Plan().changed(record["plan"]) == Plan(train_per_class=30)
+    assert record["settings"]["train_per_class"] == 30
+    assert "n_layers" not in record["settings"]
+    assert Plan().changed(record["settings"]) == Plan(train_per_class=30)
     assert record["chosen_on"] == "80 training samples, at most 8 of each class"
     assert f"{record['candidates'][0]['held_out_accuracy']:.4f}" in done.output
 
@@ -152,10 +150,10 @@ def test_the_words_about_the_records_are_the_records() -> None:
     assert said in words
 
 
-@pytest.mark.parametrize("data", CHOSEN)
+@pytest.mark.parametrize("data", [data for recipe, data in CHOSEN if recipe is None])
 def test_comparisons_take_what_was_chosen(data: str) -> None:
     results = Path(__file__).parents[2] / "results" / "tune"
-    for method, settings in CHOSEN[data].items():
+    for method, settings in CHOSEN[None, data].items():
         record = json.loads((results / f"closed-form-{data}-{method}.json").read_text())
         best = record["chosen"]["held_out"]
         assert settings == {key: value for key, value in best.items() if key != "held_out_accuracy"}

@@ -12,10 +12,10 @@ import pytest
 
 from redunet import ReduNetClassifier, SettingsError
 from redunet.datasets import load
+from redunet.estimators import CLOSED_FORM
 from redunet.estimators.base import MomentEstimator
-from redunet.experiments.selection import held_out_rows, tune, tune_closed_form
+from redunet.experiments.tuning import held_out_rows, tune, tune_closed_form
 from redunet.features import Standardize
-from redunet.rivals import CLOSED_FORM
 from tests.experiments.test_runner import digits_train
 from tests.own_data import done, refused
 

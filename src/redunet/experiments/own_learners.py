@@ -56,18 +56,18 @@ def run_learners(
 
     Examples
     --------
-    >>> from sklearn.naive_bayes import GaussianNB
     >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import SGDClassifier
     >>> from sklearn.model_selection import train_test_split
     >>> from redunet import ReduNetClassifier
     >>> from redunet.experiments import Samples, class_stream, run_learners
     >>> X, y = load_wine(return_X_y=True)
     >>> x_train, x_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> tasks = class_stream(Samples(x_train, y_train, x_test, y_test), n_tasks=3)
-    >>> learners = {"naive Bayes": GaussianNB(var_smoothing=1e-3), "ReduNet": ReduNetClassifier()}
+    >>> learners = {"SGD": SGDClassifier(random_state=0), "ReduNet": ReduNetClassifier()}
     >>> record = run_learners(learners, tasks)
     >>> [method["name"] for method in record["methods"]]
-    ['naive Bayes', 'ReduNet']
+    ['SGD', 'ReduNet']
     >>> len(record["methods"][1]["runs"][0]["tasks"])
     3
     """
@@ -107,7 +107,7 @@ def _run_learners(
             "settings": settings,
             "changed": {},
         }
-        rows += method_rows(about, [record])
+        rows += method_rows(about, [record], n_tasks=len(tasks))
     whole = {
         "kind": "experiment",
         "version": VERSION,

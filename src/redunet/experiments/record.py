@@ -85,6 +85,8 @@ def method_rows(
     about: Mapping[str, Any],
     runs: Sequence[Mapping[str, Any]],
     readings: Mapping[str, int] | None = None,
+    *,
+    n_tasks: int,
 ) -> list[dict[str, Any]]:
     """The rows of a method in the record of an experiment, one for each of its readings.
 
@@ -96,10 +98,12 @@ def method_rows(
         One for each seed, finished.
     readings : mapping from a name to a number of components, default=None
         Of readings that have rows of their own.
+    n_tasks : int
+        Of the stream; a method that learns all of it at once has fewer.
     """
     rows = []
     for index, reading in enumerate(runs[0]["tasks"][-1]["readings"]):
-        of_reading = [_run_row(run, reading, with_costs=index == 0) for run in runs]
+        of_reading = [_run_row(run, reading, n_tasks, with_costs=index == 0) for run in runs]
         last = [run["tasks"][-1]["readings"][reading].get("confusion") for run in runs]
         confusion = metrics.summed_confusion(last)
         kept = [(run["tasks"][-1].get("bytes") or {}).get("exemplars", 0) for run in runs]
@@ -119,7 +123,9 @@ def method_rows(
     return rows
 
 
-def _run_row(run: Mapping[str, Any], reading: str, with_costs: bool) -> dict[str, Any]:
+def _run_row(
+    run: Mapping[str, Any], reading: str, n_tasks: int, with_costs: bool
+) -> dict[str, Any]:
     """A run as one of its readings saw it; what readings share is told once."""
     tasks = []
     for row in run["tasks"]:
@@ -129,19 +135,14 @@ def _run_row(run: Mapping[str, Any], reading: str, with_costs: bool) -> dict[str
     return {
         "seed": run["settings"].get("seed", 0),
         "tasks": tasks,
-        "summary": summary(tasks),
+        "summary": summary(tasks) if len(tasks) == n_tasks else {"last": tasks[-1]["accuracy"]},
         **({key: run[key] for key in _OF_A_RUN if key in run} if with_costs else {}),
     }
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Metrics over the stream, from the accuracies after each task.
-
-    A method that learns everything at once has its last accuracy only.
-    """
+    """Metrics over the stream, from the accuracies after each task."""
     seen = [row["accuracy"] for row in rows]
-    if len(rows[-1]["accuracy_by_task"]) != len(rows):
-        return {"last": seen[-1]}
     matrix = np.full((len(rows), len(rows)), np.nan)
     for index, row in enumerate(rows):
         matrix[index, : index + 1] = row["accuracy_by_task"]

@@ -205,7 +205,7 @@ class Runs:
                     missing.append({"name": method.name, "seed": seed, "tasks_done": done})
             if finished:
                 about = method.about(finished[0]["settings"])
-                rows += method_rows(about, finished, method.readings)
+                rows += method_rows(about, finished, method.readings, n_tasks=len(tasks))
                 ablations += [one["ablation"] for one in finished if "ablation" in one]
         dates = [one["date"] for row in rows for one in row["runs"] if "date" in one]
         same = [one for row in rows[:1] for one in row["runs"][:1]]

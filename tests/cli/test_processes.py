@@ -162,7 +162,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr("redunet.ReduNetClassifier.partial_fit", fail)
         result = CliRunner().invoke(main, ["learn", str(tmp_path / "m"), str(part)])
         assert result.exit_code == 1
-        assert result.stderr == ("redunet: not enough memory; what was there before is unchanged\n")
+        assert result.stderr == f"redunet: out of memory; {tmp_path / 'm'} is as it was\n"
     assert "there is no such file" in refused("learn", tmp_path / "m", tmp_path / "none.npz")
 
 

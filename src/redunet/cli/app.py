@@ -2,60 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from typer.core import TyperGroup
 
 from redunet._version import __version__
 from redunet.cli.experiments import EXPERIMENT_COMMANDS, WithSettings
 from redunet.cli.models import COMMANDS
-from redunet.cli.options import (
-    DataDir,
-    Device,
-    Memory,
-    progress_bar,
-    whole_numbers,
-    words_of,
-)
-from redunet.errors import ReduNetError
+from redunet.cli.one_line import EXIT_CODES, OneLineErrors
+from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers, words_of
+from redunet.cli.terminal import say
 
-
-class OneLineErrors(TyperGroup):
-    """A user's mistake is one line and exit code 2; an interruption one line and exit code 1."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may not be text
-            sys.stdout.reconfigure(errors="backslashreplace")
-        try:
-            return super().invoke(ctx)
-        except ReduNetError as error:
-            typer.echo(f"redunet: {error}", err=True)
-            ctx.exit(2)
-        except KeyboardInterrupt as stop:
-            said = stop.args[0] if stop.args else "stopped; what was finished is kept"
-            typer.echo(f"redunet: {said}", err=True)
-            ctx.exit(1)
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):
-                raise
-            typer.echo("redunet: not enough memory; what was there before is unchanged", err=True)
-            ctx.exit(1)
-
+EXPERIMENTS = "Experiments"
 
 main = typer.Typer(
     cls=OneLineErrors,
     help="Class-incremental learning that never forgets, exactly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0, done; 1, stopped before the end, by Ctrl-C or for want of memory; "
-    "2, something given could not be used, and one line says what. After 1 and 2 a model file is "
-    "as it was.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -75,7 +41,14 @@ def redunet(
     """Class-incremental learning that never forgets, exactly."""
 
 
-@main.command()
+for command in COMMANDS:
+    main.command(rich_help_panel="Models")(command)
+
+for experiment in EXPERIMENT_COMMANDS:
+    main.command(rich_help_panel=EXPERIMENTS, cls=WithSettings)(experiment)
+
+
+@main.command(rich_help_panel=EXPERIMENTS)
 def report(
     sources: Annotated[
         list[Path],
@@ -127,10 +100,4 @@ def report(
             data_dir=data_dir,
             progress=tell,
         )
-    Console().print(f"Wrote {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
-
-
-for experiment in EXPERIMENT_COMMANDS:
-    main.command(cls=WithSettings)(experiment)
-for command in COMMANDS:
-    main.command()(command)
+    say(f"Wrote {out}, {size / 1e6:.1f} MB")

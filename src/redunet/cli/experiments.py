@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand
 
+from redunet.cli.interrupts import begin
 from redunet.cli.options import (
     Config,
     Data,
@@ -30,6 +29,7 @@ from redunet.cli.options import (
     whole_numbers,
     words_of,
 )
+from redunet.cli.terminal import Screen, say
 
 
 class WithSettings(TyperCommand):
@@ -50,7 +50,8 @@ def demo(out: Out = None) -> None:
     """
     from redunet.cli.screen import show_demo
 
-    show_demo(out or Path("demo"), Console())
+    begin()
+    show_demo(out or Path("demo"), Screen(markup=True, highlight=True))
 
 
 def run(
@@ -149,7 +150,8 @@ def reproduce(
     experiment = wanted.experiment(**changes)
     if dry_run:
         cost = estimate(experiment, numbers, device, joint)
-        Console().print(*forecast(name, cost, out), sep="\n")
+        Screen().print(*forecast(name, cost), sep="\n")
+        say(f"It would write record.json, report.md, report.html and figures to {out}.")
         return
     words = [name, "--seeds", ",".join(map(str, numbers)), *set_words(experiment.changes())]
     with progress_bar() as tell:
@@ -316,7 +318,7 @@ def tune(
             data_dir=data_dir,
             progress=tell,
         )
-    Console().print(*best(record), f"Wrote {out / 'tune.json'}", sep="\n")
+    say(*best(record), f"Wrote {out / 'tune.json'}")
 
 
 def recipes() -> None:
@@ -327,15 +329,14 @@ def recipes() -> None:
     from redunet.cli.screen import recipe_table
     from redunet.estimators.recipes import RECIPES
 
-    Console().print(recipe_table(RECIPES))
+    say(recipe_table(RECIPES))
 
 
 def _print(record: Any, out: Path) -> None:
     from redunet import report
 
-    said: Sequence[Any] = report.terminal(record)
-    where = f"Wrote {out / 'report.html'}, report.md, record.json and figures"
-    Console().print(*said, where, sep="\n")
+    Screen().print(*report.terminal(record), sep="\n")
+    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
 
 
 EXPERIMENT_COMMANDS = (demo, run, reproduce, compare, tune, recipes)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar
+from redunet.cli.terminal import note, say, say_json
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help=".npz, .npy, .csv or .parquet files, or folders of images, one sub-folder a class.",
     ),
 ]
@@ -149,7 +148,7 @@ def evaluate(
 
 def forget(
     model: Model,
-    classes: Annotated[list[str], typer.Argument(metavar="CLASS...", help="Classes to withdraw.")],
+    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="Classes to withdraw.")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -194,7 +193,7 @@ def unlearn(
 
 
 def merge(
-    models: Annotated[list[Path], typer.Argument(metavar="A B...", help="Model files.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
     as_json: Json = False,
     quiet: Quiet = False,
@@ -248,7 +247,7 @@ def _wanted(labels: bool, label: str | None, skip_bad: bool) -> Any:
 
 
 def _teller(quiet: bool) -> Callable[[str], None]:
-    return lambda said: None if quiet else typer.echo(f"redunet: {said}", err=True)
+    return lambda said: None if quiet else note(said)
 
 
 def _say(
@@ -260,10 +259,10 @@ def _say(
 ) -> None:
     """Print what was found; an answer that was asked for even when all should be quiet."""
     if as_json:
-        typer.echo(json.dumps(found))
+        say_json(found)
         return
     if answer or not quiet:
-        Console(highlight=False, soft_wrap=True).print(*words(found), sep="\n", markup=False)
+        say(*words(found))
     _notes(found, quiet)
 
 
@@ -272,8 +271,8 @@ def _notes(found: dict[str, Any], quiet: bool) -> None:
     tell = _teller(quiet)
     left_out = found.get("left_out", [])
     if left_out:
-        shown = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
+        first = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
         images = "image" if len(left_out) == 1 else "images"
-        tell(f"left out {len(left_out):,} {images} that cannot be used: {shown}")
-    for note in found["notes"]:
-        tell(note)
+        tell(f"left out {len(left_out):,} {images} that cannot be used: {first}")
+    for said in found["notes"]:
+        tell(said)

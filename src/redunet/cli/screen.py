@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from redunet.cli.terminal import say
 from redunet.estimators.recipes import Recipe
 from redunet.experiments.demo import MODEL, run_demo
 
@@ -44,7 +45,9 @@ def show_demo(out: Path, console: Console) -> dict[str, Any]:
                 live.update(Group(_task_table(rows), bar), refresh=True)
 
         record = run_demo(out, on_task)
-    console.print(_task_table(rows), *_forgetting(record, out), sep="\n")
+    console.print(_task_table(rows), *_forgetting(record), sep="\n")
+    say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
+    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
     return record
 
 
@@ -74,7 +77,7 @@ def _verdict(identical: bool) -> str:
     return "[green]identical[/]" if identical else "[red]different[/]"
 
 
-def _forgetting(record: Mapping[str, Any], out: Path) -> Lines:
+def _forgetting(record: Mapping[str, Any]) -> Lines:
     hashes = record["forget"]
     label = hashes["class"]
     table = Table(title=f"Then class {label} is forgotten", title_justify="left")
@@ -88,8 +91,6 @@ def _forgetting(record: Mapping[str, Any], out: Path) -> Lines:
         table,
         f"The last two files are {_verdict(hashes['after'] == hashes['never_seen'])}.",
         f"Calibration error of predict_proba on the test images: {error:.4f} (0 is best).",
-        f"Wrote {out / MODEL}, the model, to use with ReduNetClassifier.load or redunet predict",
-        f"Wrote {out / 'report.html'}, report.md, record.json and figures",
     ]
 
 
@@ -121,7 +122,7 @@ def best(record: Mapping[str, Any]) -> Lines:
     return [table]
 
 
-def forecast(name: str, cost: Mapping[str, Any], out: Path) -> Lines:
+def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
     """What a reproduction would do."""
     d, measured = cost["features"], cost["measured_features"]
     return [
@@ -130,7 +131,6 @@ def forecast(name: str, cost: Mapping[str, Any], out: Path) -> Lines:
         f"all classes seen.",
         f"Roughly {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB here if the "
         f"machine is as busy as now, from layers of {measured} features that were built just now.",
-        f"It would write record.json, report.md, report.html and figures to {out}.",
     ]
 
 

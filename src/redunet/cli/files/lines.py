@@ -7,7 +7,6 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 Found = dict[str, Any]
 Lines = list[Any]
@@ -68,7 +67,7 @@ def evaluated(found: Found) -> Lines:
     classes = _table("Class by class", ["class", "samples", "correct", "recall", "precision"])
     for row in found["classes"]:
         classes.add_row(
-            Text(str(row["class"])),
+            str(row["class"]),
             f"{row['samples']:,}",
             f"{row['correct']:,}",
             _share(row["recall"]),
@@ -109,7 +108,7 @@ def _distance_table(found: Found) -> Table:
         if others:
             near = min(others, key=distances.__getitem__)
             cells = [str(rows[near]["class"]), f"{distances[near]:.4f}"]
-        table.add_row(Text(str(row["class"])), _count(row), *map(Text, cells))
+        table.add_row(str(row["class"]), _count(row), *cells)
     return table
 
 
@@ -136,7 +135,7 @@ def _class_table(found: Found) -> Table:
                 f"{last['mean'][index][near]:.1f}°",
                 f"{last['smallest'][index][near]:.1f}°",
             ]
-        table.add_row(Text(names[index]), _count(row), *map(Text, cells))
+        table.add_row(names[index], _count(row), *cells)
     return table
 
 
@@ -171,14 +170,14 @@ def _confusion(found: Found) -> Lines:
         return [f"The confusion matrix of {len(labels)} classes is in the output of --json."]
     table = _table("Confusion matrix: true classes down, given ones across", ["", *labels])
     for label, row in zip(labels, found["confusion"], strict=True):
-        table.add_row(Text(label), *(str(count) if count else "·" for count in row))
+        table.add_row(label, *(str(count) if count else "·" for count in row))
     return [table]
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     for index, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if index else "left")
+        table.add_column(heading, justify="right" if index else "left")
     return table
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.lock import Tell, changing
+from redunet.cli import interrupts
+from redunet.cli.files.lock import Tell
+from redunet.cli.files.lock import changing as locked
 from redunet.cli.files.look import held
 from redunet.cli.files.matching import (
     at,
@@ -36,6 +39,13 @@ MOST_FEATURES = 2**15
 """Beyond it the second moment of one class alone takes more than 8 GB."""
 
 _SAMPLE_BYTES = 2**27
+
+
+@contextmanager
+def changing(path: Path, tell: Tell) -> Iterator[None]:
+    """Hold a model file alone; an interruption says what has become of it."""
+    with locked(path, tell), interrupts.outcome(path):
+        yield
 
 
 def learn(

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from redunet.report.page import page
 
 from redunet.report.blocks import Chapter
-from redunet.report.page import page
 from redunet.report.sections import sections
 
 KNOWN = "html head meta title style body header h1 button main section h2 p div table thead"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from redunet.experiments.entrants import NAMES
+from redunet.experiments.methods import TITLES as NAMES
 from tests.records import README, RECIPES, record
 
 RIVALS = ("lda", "ridge", "qda")

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from redunet.report.chapters import write_page
+from redunet.report.comparison import comparison_sections
+from redunet.report.page import page as page_of
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
 from redunet.features import Flatten
 from redunet.report.blocks import Chapter
-from redunet.report.chapters import write_page
-from redunet.report.comparison import comparison_sections
-from redunet.report.page import page as page_of
 from redunet.report.sections import sections
 from tests.made_records import HOSTILE
 from tests.made_records import RECORDS as REPRODUCTIONS

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from redunet.report.lines import _apart
 
 from redunet.errors import DataError
 from redunet.report import figures
-from redunet.report.lines import _apart
 from tests.made_records import (
     RECORDS,
     every_record,

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from redunet.report.chapters import write_page
+from redunet.report.model_sections import model_sections
+from redunet.report.plots import significant
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
@@ -20,9 +23,6 @@ from redunet import ReduNetClassifier
 from redunet.cli.app import main
 from redunet.errors import ReduNetError
 from redunet.features import Flatten
-from redunet.report.chapters import write_page
-from redunet.report.model_sections import model_sections
-from redunet.report.plots import significant
 from tests.conftest import classes_on_subspaces
 from tests.made_records import KNOWN, Page
 

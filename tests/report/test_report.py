@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redunet.report.document import to_markdown
+from redunet.report.tables import accuracy_markdown, accuracy_rows, accuracy_table, markdown_text
 from rich.console import Console
 
 from redunet.report import figures
-from redunet.report.document import to_markdown
 from redunet.report.sections import plain
-from redunet.report.tables import accuracy_markdown, accuracy_rows, accuracy_table, markdown_text
 from tests.made_records import (
     HOSTILE,
     OURS,

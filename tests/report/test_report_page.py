@@ -11,10 +11,10 @@ from html import escape
 from typing import Any
 
 import pytest
-
-from redunet.errors import SettingsError
 from redunet.report.document import to_markdown
 from redunet.report.page import asset
+
+from redunet.errors import SettingsError
 from tests.made_records import (
     HOSTILE,
     KNOWN,

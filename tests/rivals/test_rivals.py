@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from redunet.rivals.published import settings
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -17,7 +18,6 @@ from redunet.estimators import storage
 from redunet.rivals import GRADIENT, GradientLearner
 from redunet.rivals.backbones import make_backbone
 from redunet.rivals.pictures import COLOUR_DEVIATION, COLOUR_MEAN, Pictures
-from redunet.rivals.published import settings
 
 SHAPE = (4, 4)
 

@@ -149,7 +149,9 @@ def reproduce(
     changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = wanted.experiment(**changes)
     if dry_run:
-        cost = estimate(experiment, numbers, device, joint)
+        with progress_bar() as tell:
+            tell("measuring a layer", 0.0)
+            cost = estimate(experiment, numbers, device, joint)
         Screen().print(*forecast(name, cost), sep="\n")
         say(f"It would write record.json, report.md, report.html and figures to {out}.")
         return

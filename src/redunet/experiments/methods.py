@@ -194,18 +194,17 @@ class Method:
 
     def about(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
         """What the record says of it beside its runs, from the settings of one of these."""
-        stream = {*self.experiment.stream_settings}
-        hidden = {"method", "seed", "readings", *(FEATURES if self.key != "redunet" else ())}
-        own = {k: v for k, v in recorded.items() if k not in hidden and k not in stream}
+        stream = self.experiment.stream_settings
+        hidden = {"method", "seed", "readings", *stream}
+        hidden |= set(FEATURES) if self.key != "redunet" else set()
+        own = {key: value for key, value in recorded.items() if key not in hidden}
         usual = json.loads(json.dumps(dict(self.usual)))
         return {
             "method": self.key,
             "name": self.name,
             "type": "moments" if self.on_moments else "gradient",
             "random": self.random,
-            "settings": {k: v for k, v in recorded.items() if k in stream} | own
-            if self.key == "redunet"
-            else own,
+            "settings": {**stream, **own} if self.key == "redunet" else own,
             "changed": {
                 key: {"usual": usual.get(key), "here": value}
                 for key, value in own.items()

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from redunet.rivals.published import settings
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -47,6 +46,11 @@ def weights(learner: GradientLearner) -> Tensor:
 
 
 TASKS = [images(40, seed=t, labels=(2 * t, 2 * t + 1)) for t in range(3)]
+
+
+def settings(method: str, data: str) -> dict[str, Any]:
+    found: dict[str, Any] = GRADIENT[method].usual_settings(data)
+    return found
 
 
 def test_the_backbones_have_their_published_sizes() -> None:

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from redunet import ReduNetClassifier
 from redunet.cli.app import main
+from redunet.core.eigenvectors import top_eigenvectors
+from redunet.core.network import ReduNet
 from redunet.errors import ReduNetError
 from redunet.features import Flatten
 from redunet.report import page
@@ -84,8 +86,8 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
     X = data.x_test.reshape(len(data.x_test), -1)
     right = int((model.predict(X) == data.y_test).sum())
     assert f"{right:,} of {len(X):,} samples are labelled correctly" in confusion["alt"]
-    said = f"It labels {right:,} of {len(X):,} samples of digits correctly ({right / len(X):.1%})."
-    assert said in out.read_text()
+    share = f"{right:,} of {len(X):,} samples of digits correctly ({right / len(X):.1%})"
+    assert f"It labels {share}." in out.read_text()
     first = [int(np.argmax(data.y_test == label)) for label in range(10)]
     wrong = [row for row in first if model.predict(X[[row]])[0] != data.y_test[row]]
     assert wrong  # the page opens on a mistake
@@ -149,7 +151,8 @@ def test_behind_a_whitening_there_are_no_pixels(
     monkeypatch.setattr("redunet.report.model.is_whitened", lambda model: True)
     whitened = {section.title: section for section in model_sections(Look(model))}
     title = "Leading directions of the classes"
-    (before, after), (learnt,) = (each[title].blocks[0].views for each in (plain, whitened))  # type: ignore[union-attr]
+    figures: list[Any] = [each[title].blocks[0] for each in (plain, whitened)]
+    (before, after), (learnt,) = (figure.views for figure in figures)
     assert learnt.name == "before the whitening"
     assert learnt.drawing.tiles == before.drawing.tiles
     assert after.drawing.tiles != before.drawing.tiles
@@ -194,22 +197,22 @@ def test_many_classes_cost_no_more_than_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many_classes(tmp_path, k=150, d=64, n_layers=20)
-    import redunet.core.second_moments as second_moments
-
     solved: list[tuple[int, ...]] = []
-    real = second_moments.top_eigenvectors
+    passes: list[str] = []
 
     def counted(A: Any, n: int) -> Any:
         solved.append(tuple(A.shape))
-        return real(A, n)
+        return top_eigenvectors(A, n)
 
-    monkeypatch.setattr(second_moments, "top_eigenvectors", counted)
-    passes: list[int] = []
-    from redunet.core.network import ReduNet
+    monkeypatch.setattr("redunet.core.second_moments.top_eigenvectors", counted)
+    for name in ("rates", "last_moments"):
+        real = getattr(ReduNet, name)
 
-    rates, last = ReduNet.rates, ReduNet.last_moments
-    monkeypatch.setattr(ReduNet, "rates", lambda self: passes.append(1) or rates(self))
-    monkeypatch.setattr(ReduNet, "last_moments", lambda self: passes.append(1) or last(self))
+        def noted(self: ReduNet, name: str = name, real: Any = real) -> Any:
+            passes.append(name)
+            return real(self)
+
+        monkeypatch.setattr(ReduNet, name, noted)
     out = tmp_path / "page.html"
     # Layers that do not fit into memory are not passed through unless asked for.
     size = page([tmp_path / "model"], out, memory="1MB")
@@ -225,6 +228,7 @@ def test_many_classes_cost_no_more_than_what_is_shown(
     solved.clear()
     page([tmp_path / "model"], out, classes=["7", "140"], layers=True)
     assert solved == [(64, 64)] * 4
+    assert passes == ["last_moments", "rates"]
     assert plots(out)[0][0]["traces"][0]["x"] == ["7", "140"]
     assert "2 classes that were asked for, of 150." in out.read_text()
 

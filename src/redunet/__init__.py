@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
     from redunet.estimators.classifier import ReduNetClassifier
     from redunet.estimators.lazy import StreamingWarning
-    from redunet.experiments.recipes import from_recipe
+    from redunet.estimators.recipes import from_recipe
 
 _HOMES = {
     "AbstractLayer": "core.layer",
@@ -63,7 +63,7 @@ _HOMES = {
     "StreamingWarning": "estimators.lazy",
     "build_network": "core.network",
     "extend_network": "core.network",
-    "from_recipe": "experiments.recipes",
+    "from_recipe": "estimators.recipes",
     "rate_reduction": "core.rate",
 }
 

@@ -1,5 +1,21 @@
-"""So that `python -m redunet` is the command `redunet`."""
+"""The command `redunet`: ready for Ctrl-C before anything that takes time is loaded."""
 
-from redunet.cli.app import main
+import os
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command that the words of this process ask for, and end the process."""
+    try:
+        from redunet.cli import interrupts
+
+        interrupts.listen()
+        from redunet.cli.process import run
+    except KeyboardInterrupt:
+        os.write(2, b"redunet: stopped; nothing was changed\n")
+        os._exit(1)
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

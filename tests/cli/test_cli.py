@@ -112,7 +112,9 @@ def test_an_unwritable_place_is_one_line_and_exit_code_2(tmp_path: Path) -> None
 def test_an_unknown_word_is_exit_code_2() -> None:
     done = redunet("dmeo")
     assert done.returncode == 2
-    assert "No such command 'dmeo'" in done.stderr
+    assert done.stderr == (
+        "redunet: no such command 'dmeo': did you mean 'demo'? See redunet --help\n"
+    )
 
 
 def test_ctrl_c_is_one_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Closed-form rivals: exactly incremental, safely saved, in scikit-learn's conventions."""
+"""Closed-form estimators: exactly incremental, safely saved, in scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from redunet import (
     ReduNetError,
     SettingsError,
 )
+from redunet.estimators import CLOSED_FORM
+from redunet.estimators.closed_form import ClosedForm
 from redunet.features import GaussianLift
-from redunet.rivals import CLOSED_FORM
-from redunet.rivals.closed_form import ClosedForm
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=6, d=10, per_class=14, rank=3)
@@ -73,6 +73,7 @@ def assert_same(one: Any, other: Any, folder: Path, new: NDArray[Any] = NEW) -> 
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
     assert np.array_equal(one.predict(new), other.predict(new))
     assert np.array_equal(one.decision_function(new), other.decision_function(new))
+    assert np.array_equal(one.predict_proba(new), other.predict_proba(new))
 
 
 def test_the_measure_of_sameness_notices_one_sample_more(joint: Any, tmp_path: Path) -> None:
@@ -253,7 +254,7 @@ def test_models_made_otherwise_are_not_merged() -> None:
     one, other = (CLOSED_FORM["lda"](regularization=r).fit(X, y) for r in (0.1, 0.2))
     with pytest.raises(SettingsError, match="they differ in regularization"):
         one.merge(other)
-    with pytest.raises(DataError, match="expected a LinearDiscriminant to merge, got RidgeToOneHo"):
+    with pytest.raises(DataError, match="expected a LinearDiscriminant to merge, got Ridge"):
         one.merge(CLOSED_FORM["ridge"]().fit(X, y))
 
 
@@ -292,7 +293,7 @@ def test_digits_are_recognised() -> None:
 
 
 def test_nothing_learnt_nothing_told(joint: Any) -> None:
-    for ask in ("predict", "decision_function"):
+    for ask in ("predict", "decision_function", "predict_proba"):
         with pytest.raises(NotFittedError, match="call fit or partial_fit first"):
             getattr(clone(joint), ask)(NEW)
     with pytest.raises(ReduNetError, match="requires y to be passed"):

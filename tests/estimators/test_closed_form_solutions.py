@@ -1,4 +1,4 @@
-"""Closed-form rivals equal scikit-learn's solutions, or plain NumPy's, on the same vectors.
+"""Closed-form estimators equal scikit-learn's solutions, or plain NumPy's, on the same vectors.
 
 The vectors are those that the moments are made of: on the unit sphere and the
 grid. Tolerances are for rounding in float64 with condition numbers up to 1e6.
@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax  # type: ignore[import-untyped]
+from sklearn import linear_model
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
-from sklearn.linear_model import Ridge
 from sklearn.neighbors import NearestCentroid
 
+from redunet import ReduNetClassifier
+from redunet.core.covariance import LEAST_VARIANCE, in_float64, scatters
 from redunet.core.grid import GRID, unit_rows
+from redunet.estimators import LinearDiscriminant, NearestMean, QuadraticDiscriminant, Ridge
 from redunet.estimators.checked_input import Embedding
-from redunet.rivals.lda import LinearDiscriminant
-from redunet.rivals.ncm import NearestClassMean
-from redunet.rivals.qda import QuadraticDiscriminant, quadratic_discriminant
-from redunet.rivals.ridge import RidgeToOneHot
-from redunet.rivals.statistics import LEAST_VARIANCE, in_float64, scatters
+from redunet.estimators.quadratic_discriminant import quadratic_discriminant
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -76,7 +76,7 @@ def assert_close(model: Any, X: NDArray[Any], scores: NDArray[Any], rtol: float)
 @pytest.mark.filterwarnings("ignore:.*zero standard deviation")
 def test_nearest_class_mean(data: Data) -> None:
     X, y, new = data
-    model: Any = NearestClassMean().fit(X, y)
+    model: Any = NearestMean().fit(X, y)
     theirs = NearestCentroid().fit(on_grid(X), y)
     np.testing.assert_allclose(model.solution_.weights.mT, theirs.centroids_, rtol=0, atol=1e-15)
     vectors = new_vectors(new)
@@ -114,8 +114,8 @@ def test_ridge_to_one_hot(data: Data, regularization: float) -> None:
     X, y, new = data
     vectors, one_hot = on_grid(X), (y[:, None] == np.unique(y)).astype(float)
     alpha = regularization * len(X) * vectors.var(axis=0).mean()
-    theirs = Ridge(alpha=alpha, solver="cholesky").fit(vectors, one_hot)
-    model: Any = RidgeToOneHot(regularization=regularization).fit(X, y)
+    theirs = linear_model.Ridge(alpha=alpha, solver="cholesky").fit(vectors, one_hot)
+    model: Any = Ridge(regularization=regularization).fit(X, y)
     np.testing.assert_allclose(model.solution_.weights.mT, theirs.coef_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(model.solution_.offsets, theirs.intercept_, rtol=0, atol=1e-9)
     assert_close(model, new, theirs.predict(new_vectors(new)), rtol=1e-9)
@@ -181,11 +181,11 @@ def test_the_distance_by_correlations(data: Data) -> None:
 
 
 def test_statistics_by_hand() -> None:
-    moments = NearestClassMean().fit([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], [0, 0, 1]).moments_
-    n, s, S = in_float64(moments, "cpu")
-    assert n.tolist() == [2, 1]
-    np.testing.assert_allclose(s, [[0.6, 1.8], [1.0, 0.0]], atol=2.0**-20)
-    first, second = scatters(n, s, S)
+    moments = NearestMean().fit([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], [0, 0, 1]).moments_
+    means, S = in_float64(moments)
+    assert moments.counts == (2, 1)
+    np.testing.assert_allclose(means, [[0.3, 0.9], [1.0, 0.0]], atol=2.0**-20)
+    first, second = scatters(S, means, moments.counts)
     np.testing.assert_allclose(first, [[0.18, -0.06], [-0.06, 0.02]], atol=2.0**-18)
     assert not second.any()
 
@@ -194,10 +194,10 @@ def test_scale_does_not_matter() -> None:
     """Moments of vectors a thousand times shorter give the same labels and shapes."""
     X, y, _ = unequal()
     moments = QuadraticDiscriminant().fit(X, y).moments_
-    n, s, S = in_float64(moments, "cpu")
-    stack = list(S)
-    plain = quadratic_discriminant(n, s, stack, 0.1, "gaussian")
-    small = quadratic_discriminant(n, s / 1e3, [A / 1e6 for A in stack], 0.1, "gaussian")
+    means, S = in_float64(moments)
+    stack, how = list(S), (moments.counts, 0.1, "gaussian")
+    plain = quadratic_discriminant(stack, means, *how)
+    small = quadratic_discriminant([A / 1e6 for A in stack], means / 1e3, *how)
     np.testing.assert_allclose(small.factors * 1e3, plain.factors, atol=1e-9)
     Z = unit_rows(torch.from_numpy(X))
     shift = small.scores(Z / 1e3) - plain.scores(Z)  # one constant: the change of volume
@@ -212,3 +212,52 @@ def test_the_smallest_regularisation_stays_above_the_grid() -> None:
     L = quadratic.solution_.factors
     smallest = min(float(torch.linalg.eigvalsh(A)[0]) for A in L @ L.mT)
     assert smallest == pytest.approx(LEAST_VARIANCE, rel=1e-3)
+
+
+# Probabilities
+
+
+@DATA
+def test_probabilities_are_those_of_normal_classes(data: Data) -> None:
+    X, y, new = data
+    vectors, samples, labels = on_grid(X), new_vectors(new), np.unique(y)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(vectors, y)
+    linear = LinearDiscriminant(0.1).fit(X, y).predict_proba(new)
+    np.testing.assert_allclose(linear, theirs.predict_proba(samples), rtol=0, atol=1e-7)
+    scores = gaussian_scores(vectors, y, samples, 0.2)
+    quadratic = QuadraticDiscriminant(0.2).fit(X, y).predict_proba(new)
+    np.testing.assert_allclose(quadratic, softmax(scores, axis=1), rtol=0, atol=1e-7)
+    means = np.stack([vectors[y == label].mean(axis=0) for label in labels])
+    variance = np.mean((vectors - means[np.searchsorted(labels, y)]) ** 2)
+    squares = ((samples[:, None] - means) ** 2).sum(axis=2)
+    nearest = NearestMean().fit(X, y).predict_proba(new)
+    np.testing.assert_allclose(
+        nearest, softmax(-squares / (2 * variance), axis=1), rtol=0, atol=1e-9
+    )
+
+
+@DATA
+def test_regression_scores_become_probabilities(data: Data) -> None:
+    X, y, new = data
+    model = Ridge(0.01).fit(X, y)
+    scores, shares = model.decision_function(new), model.predict_proba(new)
+    np.testing.assert_allclose(scores.sum(axis=1), 1.0)
+    clipped = np.clip(scores, 0, None)
+    np.testing.assert_allclose(shares, clipped / clipped.sum(axis=1, keepdims=True))
+
+
+def test_a_closed_form_estimator_is_a_network_without_layers() -> None:
+    X, y, new = digits()
+    for ridge in (1e-3, 0.1):
+        network = ReduNetClassifier(n_layers=0, readout="regression", ridge=ridge).fit(X, y)
+        alone = Ridge(ridge).fit(X, y)
+        np.testing.assert_allclose(
+            network.decision_function(new), alone.decision_function(new), atol=1e-5
+        )
+        # (1 − ρ) W + ρ w I is a multiple of W + ρ / (1 − ρ) w I.
+        share = ridge / (1 + ridge)
+        discriminant = ReduNetClassifier(n_layers=0, readout="discriminant", ridge=ridge)
+        same = discriminant.fit(X, y).predict(new) == LinearDiscriminant(share).fit(X, y).predict(
+            new
+        )
+        assert same.mean() > 0.99

@@ -17,7 +17,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
-from redunet.rivals import CLOSED_FORM
+from redunet.estimators import CLOSED_FORM
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "models"
 FILES = sorted(FOLDER.glob("*.safetensors"))

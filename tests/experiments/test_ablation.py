@@ -22,11 +22,11 @@ from typer.testing import CliRunner
 from redunet.cli.app import main
 from redunet.datasets import load
 from redunet.errors import SettingsError
+from redunet.estimators.recipes import find
 from redunet.experiments import contest, entrants
 from redunet.experiments.ablation import ablate
 from redunet.experiments.contest import BARE, Contest, variants
 from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import find
 from redunet.experiments.reproduce import PAPER
 from redunet.experiments.streams import pooled
 from redunet.report.readme import filled

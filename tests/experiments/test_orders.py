@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from redunet.datasets import load
+from redunet.estimators.recipes import from_recipe
 from redunet.experiments.orders import learn_in_orders
-from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import from_recipe, planned
+from redunet.experiments.plan import Plan, planned
 from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")

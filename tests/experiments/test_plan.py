@@ -12,7 +12,7 @@ import torch
 
 from redunet import FileAccessError, SettingsError
 from redunet.datasets import load
-from redunet.experiments.plan import FEATURES, Plan
+from redunet.experiments.plan import Plan
 from redunet.features import (
     Chain,
     FeatureMap,
@@ -21,10 +21,11 @@ from redunet.features import (
     Root,
     Scattering,
     Together,
+    known_names,
 )
 
 
-@pytest.mark.parametrize("features", [name for name in FEATURES if name != "pixels"])
+@pytest.mark.parametrize("features", [name for name in known_names() if name != "pixels"])
 def test_a_feature_map_sees_no_later_task(features: str) -> None:
     data = load("digits")
     plan = Plan(features=features, n_filters=5, patch_size=3)
@@ -113,19 +114,19 @@ def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
         ("mirrored = 1", "expected mirrored to be true or false, got 1"),
         ("root = 'yes'", "expected root to be true or false, got 'yes'"),
         ("threshold = 'low'", "expected threshold to be a number, got 'low'"),
-        ("n_scales = 0", "expected n_scales to be a whole number from 1 on, got 0"),
+        ("n_scales = 0", "expected n_scales to be a whole number from 1 to 32, got 0"),
         ("n_layers = ", "is not a TOML file"),
     ],
 )
 def test_a_bad_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(SettingsError, match=message) as caught:
-        Plan.from_toml(tmp_path / "plan.toml")
+        Plan().changed_by_file(tmp_path / "plan.toml")
     assert "\n" not in str(caught.value)
 
 
 def test_a_plan_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("tasks = [[3, 1], [0]]\neps = 0.25\n")
-    assert Plan.from_toml(tmp_path / "plan.toml") == Plan(tasks=((3, 1), (0,)), eps=0.25)
+    assert Plan().changed_by_file(tmp_path / "plan.toml") == Plan(tasks=((3, 1), (0,)), eps=0.25)
     with pytest.raises(FileAccessError, match=r"cannot read .*missing\.toml"):
-        Plan.from_toml(tmp_path / "missing.toml")
+        Plan().changed_by_file(tmp_path / "missing.toml")

@@ -17,7 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 from redunet import LearntFeaturesWarning, ReduNetClassifier
-from redunet.experiments.recipes import RECIPES, find, from_recipe
+from redunet.estimators.recipes import RECIPES, from_recipe
+from redunet.experiments.plan import planned
 from redunet.experiments.runner import equivalence, file_hash
 from tests.small_images import images_of
 
@@ -65,7 +66,7 @@ CASES = [
     (name, kind)
     for name in RECIPES
     for kind in SHAPES
-    if kind == "grey" or find(name).plan().features != "pixels"  # to pixels a colour is one more
+    if kind == "grey" or planned(name).features != "pixels"  # to pixels a colour is one more
 ]
 
 
@@ -74,7 +75,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     name, kind = request.param
     X: NDArray[Any]
     new: NDArray[Any]
-    shape = (WIDER if "scattering" in find(name).plan().features else SHAPES)[kind]
+    shape = (WIDER if "scattering" in planned(name).features else SHAPES)[kind]
     X, y = images_of(shape, classes=3, per_class=14, seed=1)
     new, _ = images_of(shape, classes=3, per_class=6, seed=2)
     if name == "features":  # vectors, such as an encoder gives, neither whole nor of one sign
@@ -89,8 +90,8 @@ def of(case: Case, *classes: int) -> NDArray[Any]:
 
 
 def test_the_recipe_is_as_it_is_but_for_its_size(case: Case) -> None:
-    plan = find(case.name).plan()
-    assert plan.settings().to_dict().items() <= case.joint.get_params().items()
+    plan = planned(case.name)
+    assert plan.network().to_dict().items() <= case.joint.get_params().items()
     # A measure that finds everything equal would prove nothing.
     assert not case.same(case.joint, case.taught(np.arange(len(case.y) - 1)))
 

@@ -163,7 +163,7 @@ def test_a_plan_of_ones_own_from_a_file_and_words(tmp_path: Path) -> None:
         (["run", "--set", "n_layers"], "expected KEY=VALUE, got 'n_layers'"),
         (["run", "--set", "n_layers=many"], "expected n_layers to be a whole number"),
         (["run", "--set", "n_tasks=many"], "expected n_tasks to be a whole number from 1 on"),
-        (["run", "--set", "seed=-1"], "expected seed to be a whole number from 0 on"),
+        (["run", "--set", "seed=-1"], "expected seed to be a whole number from 0 to"),
         (["run", "--set", "tasks=3"], "expected tasks as lists of classes"),
         (["run", "--config", "nowhere.toml"], "cannot read nowhere.toml"),
         (["reproduce", "mnist", "--seeds", "0,x"], "expected seeds to be a whole number"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from redunet.core.readouts import READOUTS
+from redunet.estimators.recipes import find
 from redunet.experiments.contest import variants
 from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import find
 
 PLAN = Plan(data="digits").changed(find("images-fast").settings)
 

@@ -296,18 +296,22 @@ def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
     mnist = str(RESULTS / "mnist.json")
     assert "expected a model to show --samples of" in said(mnist, "--samples", "digits")
     assert "expected --rows of samples, got none" in said(str(digits), "--rows", "1")
-    assert "no such file, and no data set among digits" in said(str(digits), "--samples", "digit")
+    assert "and no data set among digits" in said(str(digits), "--samples", "digit")
     assert "rows from 0 to 598 of digits, got 599" in (
         said(str(digits), "--samples", "digits", "--rows", "599")
     )
     np.savez(tmp_path / "odd.npz", z=[1])
-    assert "to hold an array x, got z" in said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    assert "got z (1,): save samples as X" in (
+        said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    )
     np.savez(tmp_path / "odd.npz", x=np.zeros((3, 63)))
     assert "X has 63 features" in said(str(digits), "--samples", str(tmp_path / "odd.npz"))
     np.savez(tmp_path / "odd.npz", x=np.zeros((3, 64)), y=["a", "b", "c"])
-    assert "expected labels such as" in said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    assert "expected whole numbers as labels" in (
+        said(str(digits), "--samples", str(tmp_path / "odd.npz"))
+    )
     np.save(tmp_path / "odd.npy", np.array([object()]), allow_pickle=True)
-    assert "got" in said(str(digits), "--samples", str(tmp_path / "odd.npy"))
+    assert "never unpickled" in said(str(digits), "--samples", str(tmp_path / "odd.npy"))
     other.write_bytes(digits.read_bytes()[:-7])
     assert "is not a redunet model, or is damaged" in said(str(other))
 

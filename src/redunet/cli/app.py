@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from typer.core import TyperGroup
 
 from redunet._version import __version__
+from redunet.cli.interrupts import begin
 from redunet.cli.models import COMMANDS
+from redunet.cli.one_line import EXIT_CODES, OneLineErrors
 from redunet.cli.options import (
     DataDir,
     DataName,
@@ -30,40 +28,16 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.recipes import RECIPE_COMMANDS
-from redunet.errors import ReduNetError
+from redunet.cli.terminal import Screen as Console
 
-
-class OneLineErrors(TyperGroup):
-    """A user's mistake is one line and exit code 2; an interruption one line and exit code 1."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may not be text
-            sys.stdout.reconfigure(errors="backslashreplace")
-        try:
-            return super().invoke(ctx)
-        except ReduNetError as error:
-            typer.echo(f"redunet: {error}", err=True)
-            ctx.exit(2)
-        except KeyboardInterrupt as stop:
-            said = stop.args[0] if stop.args else "stopped; what was finished is kept"
-            typer.echo(f"redunet: {said}", err=True)
-            ctx.exit(1)
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):
-                raise
-            typer.echo("redunet: not enough memory; what was there before is unchanged", err=True)
-            ctx.exit(1)
-
+EXPERIMENTS = "Experiments"
 
 main = typer.Typer(
     cls=OneLineErrors,
     help="Class-incremental learning that never forgets, exactly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0, done; 1, stopped before the end, by Ctrl-C or for want of memory; "
-    "2, something given could not be used, and one line says what. After 1 and 2 a model file is "
-    "as it was.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -83,7 +57,11 @@ def redunet(
     """Class-incremental learning that never forgets, exactly."""
 
 
-@main.command()
+for command in COMMANDS:
+    main.command(rich_help_panel="Models")(command)
+
+
+@main.command(rich_help_panel=EXPERIMENTS)
 def demo(out: Out = Path("demo")) -> None:
     """Learn scikit-learn's digits in five tasks, then forget a class; no download.
 
@@ -91,10 +69,11 @@ def demo(out: Out = Path("demo")) -> None:
     """
     from redunet.experiments.demo import run_demo
 
-    run_demo(out, Console())
+    begin()
+    run_demo(out, Console(markup=True, highlight=True))
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def run(
     data: Annotated[
         str | None, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")
@@ -123,12 +102,11 @@ def run(
     Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
     """
     from redunet.cli.commands import own_experiment, verdict
-    from redunet.experiments.plan import Plan
-    from redunet.experiments.recipes import planned
+    from redunet.experiments.plan import planned
     from redunet.experiments.reproduce import carry_out
 
     plan = planned(recipe)
-    plan = Plan.from_toml(config, plan) if config else plan
+    plan = plan.changed_by_file(config) if config else plan
     plan = plan.changed({"data": data} if data else {}).changed(parsed(settings))
     words = [f"--recipe {recipe}"] if recipe else []
     words += [f"--set {word}" for word in settings or []]
@@ -148,7 +126,7 @@ def run(
     Console().print(*verdict(record, out), sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def tune(
     data: DataName = "digits",
     out: Out = Path("runs/tune"),
@@ -183,7 +161,7 @@ def tune(
     or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
     """
     from redunet.cli.commands import Search, tune_plan, tune_rival
-    from redunet.experiments.recipes import planned
+    from redunet.experiments.plan import planned
 
     plan = planned(recipe).changed({"data": data, **parsed(settings)})
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
@@ -197,7 +175,7 @@ def tune(
     Console().print(*said, sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def reproduce(
     name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
     out: Annotated[Path | None, typer.Option(help="Folder; by default runs/NAME.")] = None,
@@ -238,7 +216,7 @@ def reproduce(
     Console().print(*commands.verdict(record, out), sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def compare(
     data: DataName = "digits",
     methods: Annotated[
@@ -295,7 +273,7 @@ def compare(
     Console().print(*standings(record, out), sep="\n")
 
 
-@main.command()
+@main.command(rich_help_panel=EXPERIMENTS)
 def report(
     sources: Annotated[
         list[Path],
@@ -304,7 +282,7 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("page.html"),
     samples: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="A data set, .npy, or .npz with x and perhaps y."),
+        typer.Option(metavar="DATA", help="A data set, or data as `redunet learn` takes it."),
     ] = None,
     rows: Annotated[
         str, typer.Option(metavar="I,J,...", help="Samples to follow; the first of each class.")
@@ -350,5 +328,5 @@ def report(
     Console().print(f"Wrote {out}, {size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
 
 
-for command in (*RECIPE_COMMANDS, *COMMANDS):
-    main.command()(command)
+for experiment in RECIPE_COMMANDS:
+    main.command(rich_help_panel=EXPERIMENTS)(experiment)

@@ -14,10 +14,10 @@ from rich.text import Text
 from redunet.datasets import load
 from redunet.errors import SettingsError
 from redunet.estimators import storage
-from redunet.estimators.settings import one_of, resolve_device
+from redunet.estimators.recipes import Recipe
+from redunet.estimators.settings import resolve_device
 from redunet.experiments import selection
 from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import Recipe
 from redunet.experiments.reproduce import Reproduction
 from redunet.experiments.runner import environment, write_record
 from redunet.experiments.streams import Task, pooled
@@ -33,6 +33,7 @@ from redunet.report.methods import (
 from redunet.report.sections import joint_words
 from redunet.report.tables import READOUT_NAMES, accuracy_table, terminal_table
 from redunet.rivals import CLOSED_FORM
+from redunet.validation import one_of
 
 Lines = list[Any]
 
@@ -57,7 +58,7 @@ def own_experiment(plan: Plan, data_dir: Path | None) -> Reproduction:
     """A plan of one's own, read off as it says."""
     tasks = plan.stream(load(plan.data, data_dir))
     d = plan.changed({"standardized": False}).feature_map(tasks).n_features
-    r = plan.settings().components(d)
+    r = plan.network().components(d)
     name = f"{plan.data}, {plan.features}"
     reading = READOUT_NAMES.get(plan.readout, plan.readout)
     reading = f"{r} components" if plan.readout == "subspace" else reading
@@ -148,7 +149,7 @@ def tune_rival(
         most=search.most,
         progress=progress,
     )
-    of_network = plan.settings().to_dict()
+    of_network = plan.network().to_dict()
     what = {name: value for name, value in plan.to_dict().items() if name not in of_network}
     record = {"method": method, "plan": what, **_searched(search, tasks), **environment(), **found}
     write_record(storage.make_folder(out) / "tune.json", record)

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
 
+from redunet.cli import interrupts
+from redunet.cli.terminal import Screen, is_plain, note
 from redunet.errors import SettingsError
+from redunet.progress import Progress, silent
+from redunet.text import shown
 
-Out = Annotated[Path, typer.Option(help="Folder for what is left behind; a run there goes on.")]
+Out = Annotated[Path, typer.Option(help="Output folder; an unfinished run is resumed.")]
 DataName = Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder where the data may lie already.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, ...")]
-Memory = Annotated[str, typer.Option(help="Layers that fit are kept, others are built anew.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder where the data set may already be.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+Memory = Annotated[
+    str,
+    typer.Option(
+        help="Memory for layers; those that do not fit are computed again when they are needed."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
@@ -27,43 +39,79 @@ Settings = Annotated[
 RecipeName = Annotated[
     str | None,
     typer.Option(
-        "--recipe", metavar="NAME", help="Settings under one name; redunet recipes lists them."
+        "--recipe", metavar="NAME", help="A preset of settings; redunet recipes lists them."
     ),
 ]
 
 _PATIENCE_S = 2.0
+_EVERY_S = 30.0
 
 
 @contextmanager
-def progress_bar(quiet: bool = False) -> Iterator[Callable[[str, float], None]]:
-    """A bar that says what is being done, on a terminal, once that takes longer than a moment.
+def progress_bar(quiet: bool = False) -> Iterator[Progress]:
+    """Say what is being done once that takes a while: by a bar, or by a line now and then.
 
-    Warnings about streaming are expected, and not shown.
+    On a terminal a bar comes after two seconds. Elsewhere standard error gets
+    a line every half minute. Warnings about streaming are expected, and not shown.
     """
     from redunet.estimators.lazy import StreamingWarning
 
-    console = Console(stderr=True)
+    interrupts.begin()
+    screen = Screen(stderr=True)
+    showing = _bar(screen) if screen.is_terminal else _lines()
+    with warnings.catch_warnings(), showing if not quiet else nullcontext(silent) as show:
+        warnings.simplefilter("ignore", StreamingWarning)
+
+        def tell(what: str, share: float) -> None:
+            interrupts.check()
+            show(shown(what), share)
+
+        yield tell
+
+
+@contextmanager
+def _bar(screen: Screen) -> Iterator[Progress]:
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
+        SpinnerColumn("line" if is_plain() else "dots"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
     )
-    bar = Progress(*columns, console=console, transient=True)
+    bar = ProgressBar(*columns, console=screen, transient=True)
     whole = bar.add_task("starting", total=1.0)
     later = Timer(_PATIENCE_S, bar.start)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StreamingWarning)
-        if console.is_terminal and not quiet:
-            later.start()
-        try:
-            yield lambda what, share: bar.update(whole, description=what, completed=share)
-        finally:
-            later.cancel()
-            if later.ident is not None:
-                later.join()
-            if bar.live.is_started:
-                bar.stop()
+    later.daemon = True
+    try:
+        later.start()
+        yield lambda what, share: bar.update(whole, description=what, completed=share)
+    finally:
+        later.cancel()
+        if later.ident is not None:
+            later.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def _lines() -> Iterator[Progress]:
+    """A line every half minute, from a thread, as one step of the work may take longer."""
+    begun, over = time.monotonic(), Event()
+    now = ["starting", 0.0]
+
+    def show(what: str, share: float) -> None:
+        now[:] = what, share
+
+    def tell() -> None:
+        while not over.wait(_EVERY_S):
+            passed = timedelta(seconds=round(time.monotonic() - begun))
+            note(f"{now[0]}, {now[1]:.0%} done after {passed}")
+
+    thread = Thread(target=tell, daemon=True)
+    try:
+        thread.start()
+        yield show
+    finally:
+        over.set()
 
 
 def parsed(words: list[str] | None) -> dict[str, Any]:
@@ -75,6 +123,23 @@ def parsed(words: list[str] | None) -> dict[str, Any]:
             raise SettingsError(f"expected KEY=VALUE, got {word!r}")
         values[key.strip()] = _value(value)
     return values
+
+
+def size_of(word: str | None) -> tuple[int, int] | None:
+    """The height and width that a word such as 32 or 48x32, width first, asks for.
+
+    Examples
+    --------
+    >>> size_of("32"), size_of("48x32")
+    ((32, 32), (32, 48))
+    """
+    if word is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?", word)
+    if found is None:
+        raise SettingsError(f"expected --resize 32 or --resize 48x32 (pixels), got {word!r}")
+    width = int(found[1])
+    return int(found[2] or width), width
 
 
 def by_method(words: list[str] | None, usual: str | None = None) -> dict[str, dict[str, Any]]:
@@ -103,7 +168,7 @@ def _value(text: str) -> Any:
 
 def whole_numbers(name: str, text: str, least: int) -> list[int]:
     """Numbers between commas, each from ``least`` on."""
-    from redunet.estimators.settings import whole_number
+    from redunet.validation import whole_number
 
     return [whole_number(name, value, least=least) for value in as_tuple(_value(text))]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from redunet.cli.options import (
     DataDir,
@@ -20,6 +19,7 @@ from redunet.cli.options import (
     progress_bar,
     whole_numbers,
 )
+from redunet.cli.terminal import Screen as Console
 
 
 def recipes() -> None:
@@ -28,7 +28,7 @@ def recipes() -> None:
     Example: redunet recipes, then redunet run --data mnist --recipe images-fast
     """
     from redunet.cli.commands import recipe_table
-    from redunet.experiments.recipes import RECIPES
+    from redunet.estimators.recipes import RECIPES
 
     Console().print(recipe_table(RECIPES))
 
@@ -103,9 +103,9 @@ def orders(
     Example: redunet orders --data digits --orders 25
     """
     from redunet.cli.commands import orders_verdict
-    from redunet.estimators.settings import whole_number
     from redunet.experiments.orders import learn_in_orders
-    from redunet.experiments.recipes import planned
+    from redunet.experiments.plan import planned
+    from redunet.validation import whole_number
 
     plan = planned(recipe).changed({"data": data, **parsed(settings)})
     words = [f"--orders {number}", *([f"--recipe {recipe}"] if recipe else [])]

@@ -1,4 +1,4 @@
-"""Exact sums over the rows of one class: as they come, in memory that does not grow.
+"""Exact sums over the rows of one class, batch after batch, in memory that does not grow.
 
 For at most 8,192 rows on the grid every entry of their product is at most 2⁵³,
 so a float64 product gives it exactly, in any order and on any device; then it
@@ -67,12 +67,12 @@ def _on_grid_(out: Tensor, vectors: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Memory to sum in; classes may use it in turns.
+    """Memory to sum in; classes can use it in turn.
 
     Parameters
     ----------
     rows : Tensor of shape (n, d), float64
-        Where rows wait until there are n of them, at most ``EXACT_ROWS``.
+        Where rows are collected until there are n of them, at most ``EXACT_ROWS``.
     product : Tensor of shape (d, d), float64
     """
 
@@ -83,7 +83,7 @@ class Space:
     def of(cls, d: int, device: str) -> Space:
         """Space with rows enough for products at their full rate."""
         # From row to row an odd number of cache lines: with an even one, the values of a column
-        # share few places in the cache and drive each other out.
+        # share few places in the cache and evict each other.
         width = (math.ceil(d / _LINE) | 1) * _LINE
         rows = torch.empty(_MULTIPLIED, width, dtype=torch.float64, device=device)[:, :d]
         return cls(rows, torch.empty(d, d, dtype=torch.float64, device=device))
@@ -97,7 +97,7 @@ class Accumulator:
     space : Space
         In use from `add` to `flush` or `finish`.
     start : (int, Tensor of shape (d,), Tensor of shape (d, d)), default=None
-        Count, sum and second moment to go on from, in int64; none of it is changed.
+        Count, sum and second moment to start from, in int64; not changed.
     """
 
     def __init__(self, space: Space, start: tuple[int, Tensor, Tensor] | None = None) -> None:
@@ -146,19 +146,19 @@ class Accumulator:
         self._count += start
 
     def _put_on_grid(self) -> None:
-        """Finish the last rows, where they are samples still."""
+        """Put the last rows on the grid, where they are samples still."""
         if self._not_on_grid:
             samples = self._space.rows[self._waiting - self._not_on_grid : self._waiting]
             to_grid_(samples, self._small_whole)
         self._not_on_grid, self._small_whole = 0, True
 
     def flush(self) -> Tensor:
-        """Leave the space to others; what is returned has a meaning in its lower triangle only."""
+        """Free the space for others; only the lower triangle of the result has a meaning."""
         self._multiply()
         return self._carry_over()
 
     def finish(self) -> tuple[int, Tensor, Tensor]:
-        """Count, sum and second moment of everything added and gone on from."""
+        """Count, sum and second moment of everything added, the start included."""
         second_moment = mirror_(self.flush())
         return self._count, self._sum.to("cpu", torch.int64), second_moment.cpu()
 

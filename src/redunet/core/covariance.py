@@ -12,7 +12,17 @@ import torch
 from torch import Tensor
 
 from redunet.core.grid import GRID
+from redunet.core.linalg import add_identity
 from redunet.core.moments import ClassMoments
+
+LEAST_VARIANCE = GRID**-2.0
+"""A step of the grid, squared: smaller variances cannot be told from rounding to the grid."""
+
+
+def class_means(moments: ClassMoments, device: str = "cpu") -> Tensor:
+    """Means of classes, in units of the feature vectors: Tensor of shape (k, d), float64."""
+    sums = torch.stack([moments[label].sum for label in moments]).to(device, torch.float64)
+    return sums.div_(GRID).div_(sums.new_tensor(moments.counts)[:, None])
 
 
 def in_float64(moments: ClassMoments, device: str = "cpu") -> tuple[Tensor, Iterator[Tensor]]:
@@ -24,11 +34,9 @@ def in_float64(moments: ClassMoments, device: str = "cpu") -> tuple[Tensor, Iter
     S : iterator over k Tensors of shape (d, d), float64
         Σ x xᵀ over the samples of each class, computed when it is asked for.
     """
-    of_class = [moments[label] for label in moments]
-    sums = torch.stack([moment.sum for moment in of_class]).to(device, torch.float64)
-    counts = torch.tensor(moments.counts, dtype=torch.float64, device=device)
-    S = (m.second_moment.to(device).to(torch.float64).div_(GRID**2) for m in of_class)
-    return sums.div_(GRID).div_(counts[:, None]), S
+    tables = (moments[label].second_moment for label in moments)
+    S = (table.to(device).to(torch.float64).div_(GRID**2) for table in tables)
+    return class_means(moments, device), S
 
 
 def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:
@@ -85,3 +93,21 @@ def shares(like: Tensor, counts: Sequence[int]) -> Tensor:
 def mean_variance(C: Tensor) -> float:
     """The mean eigenvalue of a covariance, tr C / d: the variance of a feature on average."""
     return float(C.diagonal().mean())
+
+
+def with_ridge(C: Tensor, ridge: float, least: float = 0.0) -> Tensor:
+    """C + ρ w I in place, with w = tr C / d or ``least`` where that is more.
+
+    No less than `LEAST_VARIANCE` is added, so that the sum is positive definite
+    even where nothing varies.
+    """
+    return add_identity(C, max(ridge * max(mean_variance(C), least), LEAST_VARIANCE))
+
+
+def shrunk(C: Tensor, shrinkage: float, variance: float | None = None) -> Tensor:
+    """(1 − ρ) C + ρ w I in place, with w = tr C / d where no other variance is given.
+
+    No less than `LEAST_VARIANCE` is added, as in `with_ridge`.
+    """
+    w = mean_variance(C) if variance is None else variance
+    return add_identity(C.mul_(1 - shrinkage), max(shrinkage * w, LEAST_VARIANCE))

@@ -54,6 +54,10 @@ class QuadraticScores:
         ]
         return self.offsets - 0.5 * torch.stack(distances, dim=1)
 
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k): softmax of scores."""
+        return torch.softmax(scores, dim=1)
+
 
 def normal_scores(
     covariance: Tensor, means: Tensor, counts: Sequence[int], remedy: str

@@ -1,4 +1,4 @@
-"""Leading eigenvectors of symmetric matrices; of large ones without all the others."""
+"""Leading eigenvectors of symmetric matrices; for large ones, without computing the others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 _LARGE, _FEW = 2048, 1 / 32
-"""From this size on, so small a share of the eigenvectors is found faster by products alone."""
+"""From this size on, up to this share of the eigenvectors is found faster by products alone."""
 
-_SPARE, _MOST_BLOCKS, _LOOK_EVERY = 16, 40, 4
-"""Vectors in a block beyond those wanted; blocks until patience ends; blocks from look to look."""
+_SPARE, _MOST_BLOCKS, _CHECK_EVERY = 16, 40, 4
+"""Vectors in a block beyond those wanted; most blocks; blocks from check to check."""
 
 
 def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -39,8 +39,8 @@ def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
 def _by_products(A: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
     """The same within the span of X, A X, A² X, …, for a block X of fixed random vectors.
 
-    It ends when ‖A u − λ u‖ is what rounding may leave of it, d · 2⁻⁵² times the
-    largest eigenvalue, for all n; None where that takes too long.
+    It ends when ‖A u − λ u‖ is at most d · 2⁻⁵² times the largest eigenvalue,
+    which is rounding, for all n; None where that takes too many blocks.
     """
     d, width = len(A), n + _SPARE
     draw = torch.randn(d, width, dtype=A.dtype, generator=torch.Generator().manual_seed(0))
@@ -52,7 +52,7 @@ def _by_products(A: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
         V[:, done - width : done] = block
         block = A @ block
         AV[:, done - width : done] = block
-        if index < _LOOK_EVERY or index % _LOOK_EVERY == 0 or index + 1 == most:
+        if index < _CHECK_EVERY or index % _CHECK_EVERY == 0 or index + 1 == most:
             T = V[:, :done].mT @ AV[:, :done]
             values, mixed = torch.linalg.eigh((T + T.mT) / 2)
             values, mixed = values.flip(0)[:n], mixed.flip(1)[:, :n]
@@ -60,7 +60,7 @@ def _by_products(A: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
             left = torch.linalg.vector_norm(AV[:, :done] @ mixed - vectors * values, dim=0)
             if float(left.max()) <= d * torch.finfo(A.dtype).eps * float(values[0]):
                 return values, vectors
-        for _ in range(3):  # twice is enough, but where nothing new is left but rounding
+        for _ in range(3):  # twice is enough, except where only rounding is left
             block = block - V[:, :done] @ (V[:, :done].mT @ block)
             block = torch.linalg.qr(block)[0]
     return None

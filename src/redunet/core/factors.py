@@ -1,4 +1,4 @@
-"""Factors of positive semi-definite matrices: of low rank, of inverses, and what they span."""
+"""Factors of positive semi-definite matrices: of low rank, of inverses, and their eigenvectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def low_rank_factor(A: Tensor, most: int) -> Tensor | None:
         return None
     left = A.diagonal().clone()
     tolerance = 32 * torch.finfo(A.dtype).eps * float(left.max())
-    # A block of A that is regular and larger than ``most`` settles it without pivots.
+    # A regular block of A larger than ``most`` shows that the rank is higher, without pivots.
     block = left.topk(most + 1).indices
     factor, info = torch.linalg.cholesky_ex(A[block][:, block])
     if not bool(info) and float(factor.diagonal().min()) ** 2 > tolerance:
@@ -56,7 +56,7 @@ def gram_eigenvectors(B: Tensor, n: int) -> tuple[Tensor, Tensor]:
     -------
     values : Tensor of shape (min(n, r),), float64
     vectors : Tensor of shape (d, min(n, r)), float64
-        A value of zero, or below by rounding, has a vector without meaning.
+        Where a value is zero, or negative by rounding, its vector has no meaning.
     """
     B = B.to(torch.float64)
     values, vectors = top_eigenvectors(B @ B.mT, n)

@@ -1,9 +1,9 @@
-"""Feature vectors on the unit sphere, ready for the grid of whole numbers.
+"""Feature vectors on the unit sphere, in whole steps of a grid.
 
-What is learnt of a sample must not depend on the batch or the memory layout it
-came in, to the last bit. So squares are summed as integers, which is exact in
-any order, and the square root comes from the one source that is correctly
-rounded everywhere (PyTorch's on the CPU is not).
+What is learnt of a sample must not depend on its batch or its memory layout, to
+the last bit. So squares are summed as integers, which is exact in any order,
+and the square root is Python's, which is correctly rounded everywhere
+(PyTorch's on the CPU is not).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ONE_STEP = 1000
 
 @dataclass(frozen=True, eq=False)
 class OnGrid:
-    """The vectors ``unit_rows(samples)`` in steps of the grid, computed where they are wanted.
+    """The vectors ``unit_rows(samples)`` in steps of the grid, computed when they are summed.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class OnGrid:
 
     @property
     def small_whole(self) -> bool:
-        """Whether the samples are small whole numbers by their dtype: lengths come sooner."""
+        """Whether the dtype holds small whole numbers only, whose lengths are computed faster."""
         return self.samples.dtype in _SMALL_WHOLE
 
 
@@ -153,7 +153,7 @@ def _norms_(X: Tensor) -> list[float]:
     else:
         X.mul_(_power_of_two(half)[:, None])
     X.mul_(_power_of_two(shift - half)[:, None])
-    # x = high + low / 2^bits, so x² = high² + 2 high low / 2^bits up to what no double can tell.
+    # x = high + low / 2^bits, so x² = high² + 2 high low / 2^bits up to less than a double holds.
     high = X.round()
     low = X - high
     mixed = [0] * len(X)

@@ -1,6 +1,6 @@
 """Numerics of symmetric positive definite matrices.
 
-Of the core, this is the one file that knows about devices, batches and BLAS.
+Of the core, this is the only file that depends on devices, batches and BLAS.
 PyTorch has no symmetric or triangular product, and its Cholesky inverse runs at
 a fraction of the rate of a matrix product. So both are made of products here:
 symmetric results by halves and by strips of rows that end at the diagonal, the inverse by
@@ -39,7 +39,7 @@ def at_once(A: Tensor) -> int:
     """How many of the matrices A, (n, d, d), to treat at once.
 
     On a CPU one, which stays in its cache; on a GPU as many as its memory
-    bears, since one small matrix cannot keep it busy.
+    holds, since one small matrix cannot keep it busy.
     """
     if A.device.type == "cpu":
         return 1
@@ -75,7 +75,7 @@ def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
-    """Inverse of positive definite matrices into ``out``; A is used up.
+    """Inverse of positive definite matrices into ``out``; A is overwritten.
 
     As accurate as LAPACK's, and nearly all of it is products.
 
@@ -95,7 +95,7 @@ def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
     failed = _invert_(A, out)
     if bool(torch.stack(failed).any()):
         raise _not_positive(A, "raise eps, lower step, or use dtype='float64'")
-    # The reciprocals of the pivots are left on the diagonal.
+    # The diagonal now holds the reciprocals of the pivots.
     return -2 * _diagonal(A).double().log().sum(-1).reshape(-1)
 
 
@@ -129,19 +129,19 @@ def _not_positive(A: Tensor, remedy: str) -> NumericalError:
 
 
 def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
-    """Inverse of A into ``out`` by halves; of A remain the pivots' reciprocals on the diagonal.
+    """Inverse of A into ``out`` by halves; the diagonal of A becomes the pivots' reciprocals.
 
     With A = [[A11, ·], [A21, A22]], W = G⁻¹ of the factor G of A11, G21 = A21 Wᵀ,
     K = G21 W and P22 = (A22 − G21 G21ᵀ)⁻¹ the inverse is
     [[Wᵀ W + Kᵀ P22 K, ·], [−P22 K, P22]]. What is returned is zero where nothing
-    failed, to be asked all at once: asking holds up a GPU.
+    failed, to be checked all at once: a check makes a GPU wait.
     """
     d = A.shape[-1]
     if d <= _INVERTED_WHOLE[A.device.type != "cpu"]:
         factor, info = torch.linalg.cholesky_ex(A)
         if A.device.type == "cpu":
             out.copy_(torch.cholesky_inverse(factor).mT)  # by columns, so as it lies
-        else:  # there it takes one matrix after another
+        else:  # cholesky_inverse takes one matrix after another there
             W = _inverse_factor(factor)
             mirror_(out.copy_(W.mT @ W))
         torch.reciprocal(_diagonal(factor), out=_diagonal(A))
@@ -196,7 +196,7 @@ def _inverse_factor(factor: Tensor) -> Tensor:
 
 
 def _quarters(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The three quarters of A, (..., d, d), that a lower triangle reaches into."""
+    """The three quarters of A, (..., d, d), that contain its lower triangle."""
     half = A.shape[-1] // 2
     return A[..., :half, :half], A[..., half:, :half], A[..., half:, half:]
 
@@ -240,7 +240,7 @@ def lower_product_(
 ) -> Tensor:
     """Turn the lower triangle of ``out`` into that of beta · out + alpha · A Bᵀ, and return it.
 
-    What stands above the diagonal afterwards has no meaning.
+    Values above the diagonal have no meaning afterwards.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Count, sum and second moment of one class, as integers: what samples add and withdraw."""
+"""Count, sum and second moment of one class, as integers."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Moment:
 
         Only necessary conditions can be checked: the count does not fall below
         zero, and [[n, sᵀ], [s, S]] stays positive semi-definite. They catch
-        every stranger where a class has fewer samples than features; with many
-        samples a stranger's sample may pass.
+        every sample that was never learnt where a class has fewer samples than
+        features; with more samples, one may go undetected.
         """
         count = self.count - other.count
         total = self.sum - other.sum

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.construction import moments_after
-from redunet.core.covariance import covariance, mean_variance, overall_mean
+from redunet.core.covariance import covariance, overall_mean, with_ridge
 from redunet.core.discriminants import (
     LinearScores,
     normal_scores,
@@ -216,7 +216,7 @@ class LinearDiscriminant(LinearScores):
             ρ as a share of the mean eigenvalue of W, tr W / d.
         """
         mu = means.to(torch.float64)
-        W = _with_ridge(covariance(Sigma, mu, counts), ridge, Sigma.dtype)
+        W = with_ridge(covariance(Sigma, mu, counts), ridge, _rounding(Sigma.dtype))
         return cls(*normal_scores(W, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
@@ -242,7 +242,7 @@ class LeastSquares(LinearScores):
         """
         mu = means.to(torch.float64)
         centres = overall_mean(mu, counts).expand_as(mu)
-        T = _with_ridge(covariance(Sigma, centres, counts), ridge, Sigma.dtype)
+        T = with_ridge(covariance(Sigma, centres, counts), ridge, _rounding(Sigma.dtype))
         return cls(*regression_scores(T, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
@@ -250,11 +250,9 @@ class LeastSquares(LinearScores):
         return positive_part(scores)
 
 
-def _with_ridge(C: Tensor, ridge: float, dtype: torch.dtype) -> Tensor:
-    """C + ρ (tr C / d) I, with tr C at least what rounding in a dtype can account for."""
-    # The mean eigenvalue of everything is 1/d: below this share of it, C is rounding.
-    least = GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
-    return add_identity(C, ridge * max(mean_variance(C), least))
+def _rounding(dtype: torch.dtype) -> float:
+    """The variance that rounding accounts for: a share of 1/d, the mean of all directions."""
+    return GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
 
 
 Factory: TypeAlias = Callable[[ReduNet, int, float], Readout]

@@ -1,1 +1,125 @@
-"""scikit-learn estimators over class moments."""
+"""scikit-learn estimators over class moments, incremental and withdrawable to the last bit.
+
+`ReduNetClassifier` builds a network from the moments; the others are closed-form
+methods with the same face: `NearestMean`, `LinearDiscriminant`,
+`QuadraticDiscriminant` and `Ridge`. `load` reads any of their files.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+from redunet.errors import SettingsError
+from redunet.estimators.base import MomentEstimator
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.linear_discriminant import LinearDiscriminant
+from redunet.estimators.model_file import Model
+from redunet.estimators.nearest_mean import NearestMean
+from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
+from redunet.estimators.ridge import Ridge
+
+__all__ = [
+    "CLOSED_FORM",
+    "ClosedForm",
+    "Estimator",
+    "LinearDiscriminant",
+    "MomentEstimator",
+    "NearestMean",
+    "QuadraticDiscriminant",
+    "ReduNetClassifier",
+    "Ridge",
+    "estimator_named",
+    "load",
+    "register",
+]
+
+Estimator: TypeAlias = ReduNetClassifier | ClosedForm
+"""Any of them."""
+
+CLOSED_FORM: dict[str, type[ClosedForm]] = {
+    estimator.kind: estimator
+    for estimator in (NearestMean, LinearDiscriminant, Ridge, QuadraticDiscriminant)
+}
+"""Closed-form estimators by ``kind``, the name in model files and records."""
+
+
+def register(estimator: type[ClosedForm]) -> type[ClosedForm]:
+    """Add a closed-form estimator, for `load` and the command line; also a class decorator.
+
+    Parameters
+    ----------
+    estimator : subclass of ClosedForm
+        Whose ``kind`` is not taken.
+
+    Returns
+    -------
+    class
+        The same.
+    """
+    if CLOSED_FORM.setdefault(estimator.kind, estimator) is not estimator:
+        raise SettingsError(
+            f"expected a new kind of estimator, but {estimator.kind!r} is taken: rename it"
+        )
+    return estimator
+
+
+def names() -> dict[str, type[Estimator]]:
+    """Estimators by the names that people use, such as "linear-discriminant"."""
+    return {"redunet": ReduNetClassifier, **{one.name(): one for one in CLOSED_FORM.values()}}
+
+
+def estimator_named(name: str) -> type[Estimator]:
+    """The estimator of a name such as "linear-discriminant", or of a kind such as "lda"."""
+    known: dict[str, type[Estimator]] = {**names(), **CLOSED_FORM}
+    if name not in known:
+        raise SettingsError(f"expected an estimator among {', '.join(names())}, got {name!r}")
+    return known[name]
+
+
+def load(
+    path: str | os.PathLike[str], device: str = "auto", memory: str | int = "2GB"
+) -> Estimator:
+    """Read a model file of any estimator.
+
+    Parameters
+    ----------
+    path : path of the file
+    device : str, default="auto"
+    memory : str or int, default="2GB"
+        Of a network. Both are the machine's, and not in the file.
+
+    Returns
+    -------
+    ReduNetClassifier, NearestMean, LinearDiscriminant, QuadraticDiscriminant or Ridge
+        Whichever wrote the file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from redunet.estimators import Ridge, load
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> Ridge().fit([[3.0, 4.0], [1.0, 0.0]], [0, 1]).save(path)
+    >>> load(path)
+    Ridge()
+    """
+    read = Model.load(path, lambda values: _kind_of(values)._made_with(values)._plain_settings())
+    model = _kind_of(read.settings)._restored(read)
+    here = {"device": device, "memory": memory}
+    own = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in here.items() if name in own})
+    return model
+
+
+def _kind_of(settings: dict[str, Any]) -> type[Estimator]:
+    """The estimator whose settings a file has; those of a network name no kind."""
+    kind = settings.get("kind")
+    if kind is None:
+        return ReduNetClassifier
+    if kind not in CLOSED_FORM:
+        raise SettingsError(
+            f"expected an estimator among {', '.join(CLOSED_FORM)}, got {kind!r}: "
+            f"register it with redunet.estimators.register first"
+        )
+    return CLOSED_FORM[kind]

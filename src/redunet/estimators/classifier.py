@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,15 +17,23 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.lazy import Built
-from redunet.estimators.settings import Settings, parse_memory, resolve_device
+from redunet.estimators.lazy import Network
+from redunet.estimators.settings import (
+    InputSettings,
+    RunSettings,
+    Settings,
+    parse_memory,
+    resolve_device,
+)
+from redunet.estimators.state import State
 from redunet.features import FeatureMap
+from redunet.validation import documented
 
 
+@documented(Settings, InputSettings, RunSettings)
 class ReduNetClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, MomentEstimator
 ):
@@ -36,66 +45,17 @@ class ReduNetClassifier(
     `partial_fit` calls equals the one fitted on everything at once, whatever
     the order and the batches, and `forget`, `unlearn` and `merge` are exact.
 
+    Column names are part of the input that is agreed on with the first call, like
+    the number of features: all samples that are learnt or withdrawn have the same
+    names, or none of them has any, and `forget` leaves them. So they never depend
+    on the order. Samples to predict may come without names, with a warning.
+
     Parameters
     ----------
-    n_layers : int, default=50
-        Depth. With the default decay, 50 layers take 97 % of all the way that
-        endlessly many would. The paper has 200 on MNIST and 50 on CIFAR-10.
-    eps : float, default=0.5
-        ε, the precision of the coding.
-    step : float, default=0.5
-        η, the step of the first layer.
-    step_decay : float, default=0.933
-        Layer ℓ has the step ``step * step_decay**ℓ``.
-    step_kind : {"absolute", "relative"}, default="absolute"
-        "absolute" takes ``step`` as η. It is the paper's, and the default, so
-        that the paper's settings and files made with them stay as published.
-        "relative" takes it as τ = ηα; recipes beyond the paper use it. As α
-        falls as 1/m, a layer of absolute step hardly moves features once there
-        are many samples; one of relative step moves a class's moments as far
-        with any number m. On class j a layer is I + τ(E/α − P_j), where E/α
-        and P_j = C_j/α_j have eigenvalues in (0, 1]: up to τ = 1 it is positive
-        definite, so no direction is lost or turned round. Above 1 some may be;
-        steps up to τ = 2 are taken as given, larger ones of either kind as 2.
-    sharpness : float, default=1.0
-        λ, the confidence of the estimated memberships of new samples. They come
-        from λ‖C_j z‖, and C_j falls as 1/n_j: with ten times the samples, ten
-        times the λ gives the same memberships.
-    n_components : int, default=None
-        Dimension of each class's subspace in the read-out; None means 28, or
-        one below the number of features where that is less. A class of lower
-        numerical rank uses its rank.
-    whitening : float, default=None
-        ρ, relative to the mean eigenvalue of the pooled within-class covariance
-        W: feature vectors become (W + ρI)^(−½) z before the first layer, so that
-        directions in which all classes vary count less. W comes from the
-        moments and is derived anew when they change. None leaves it out.
-    readout : {"subspace", "coding", "discriminant", "regression"}, default="subspace"
-        How the last layer's features become labels: "subspace" is the paper's,
-        the class whose principal subspace is nearest; "coding" is the class
-        that the sample lengthens least, coded up to ``eps``; "discriminant" is linear
-        discriminant analysis by the last layer's means and covariance;
-        "regression" is ridge regression to one-hot targets, from the same.
-    ridge : float, default=0.01
-        Of discriminant and regression: what is added to the covariance,
-        relative to its mean eigenvalue.
-    normalize : {"sample", "class"}, default="sample"
-        "sample" puts each input on the unit sphere; "class" scales only each
-        class as a whole, and needs ``input_range``.
-    input_range : (float, float), default=None
-        The range that input values keep to, with ``normalize="class"``.
+    {settings}
     features : feature map, default=None
         A fixed map from raw samples to feature vectors, see `redunet.features`;
         None takes the samples as they are.
-    dtype : {"float64", "float32"}, default="float64"
-        Of the layers. Moments are integers whatever the dtype.
-    device : str, default="auto"
-        "auto" takes CUDA where there is some. Never saved with a model.
-    memory : str or int, default="2GB"
-        Layers that fit are kept; others are built anew by each `predict`.
-    tol : float, default=None
-        The network ends before ``n_layers`` with the layer that raises ΔR by
-        less than this; None keeps the depth.
 
     Attributes
     ----------
@@ -130,23 +90,23 @@ class ReduNetClassifier(
 
     def __init__(
         self,
-        n_layers: int = 50,
-        eps: float = 0.5,
-        step: float = 0.5,
-        step_decay: float = 0.933,
-        step_kind: str = "absolute",
-        sharpness: float = 1.0,
-        n_components: int | None = None,
-        whitening: float | None = None,
-        readout: str = "subspace",
-        ridge: float = 0.01,
-        normalize: str = "sample",
-        input_range: tuple[float, float] | None = None,
+        n_layers: int = Settings.n_layers,
+        eps: float = Settings.eps,
+        step: float = Settings.step,
+        step_decay: float = Settings.step_decay,
+        step_kind: str = Settings.step_kind,
+        sharpness: float = Settings.sharpness,
+        n_components: int | None = Settings.n_components,
+        whitening: float | None = Settings.whitening,
+        readout: str = Settings.readout,
+        ridge: float = Settings.ridge,
+        normalize: str = InputSettings.normalize,
+        input_range: tuple[float, float] | None = InputSettings.input_range,
         features: FeatureMap | None = None,
-        dtype: str = "float64",
-        device: str = "auto",
-        memory: str | int = "2GB",
-        tol: float | None = None,
+        dtype: str = Settings.dtype,
+        device: str = RunSettings.device,
+        memory: str | int = RunSettings.memory,
+        tol: float | None = Settings.tol,
     ) -> None:
         self.n_layers = n_layers
         self.eps = eps
@@ -168,9 +128,11 @@ class ReduNetClassifier(
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
-        scores, _ = self._scores(X)
-        labels: NDArray[Any] = self.classes_[scores.argmax(dim=1).numpy()]
-        return labels
+        use = self._use()
+        scores, _ = self._scores(use, X)
+        labels = np.asarray(use.state.moments.labels)
+        predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
+        return predicted
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The score of each class by the read-out; the highest wins.
@@ -185,7 +147,7 @@ class ReduNetClassifier(
         ndarray of shape (n, k), or (n,) for two classes
             For two classes, how much larger the second one's score is.
         """
-        scores, _ = self._scores(X)
+        scores, _ = self._scores(self._use(), X)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         decisions: NDArray[np.float64] = scores.numpy()
@@ -199,39 +161,48 @@ class ReduNetClassifier(
         "discriminant" give the softmax of their scores, "regression" its
         scores, those below 0 set to 0.
         """
-        scores, readout = self._scores(X)
+        scores, readout = self._scores(self._use(), X)
         probabilities: NDArray[np.float64] = readout.probabilities(scores).numpy()
         return probabilities
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The network's features, on the unit sphere: ndarray of shape (n, d)."""
-        passes = [Z.cpu() for Z in self._features(X)]
+        passes = [Z.cpu() for Z, _ in self._features(self._use(), X)]
         features: NDArray[Any] = torch.cat(passes).numpy()
         return features
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
-        network, sharpness = self.network_, self._settings().sharpness
-        passes = [network.memberships(Z, sharpness).cpu() for Z in self._inputs(X)]
+        use = self._use()
+        passes = [
+            built.network.memberships(Z, use.settings.sharpness).cpu()
+            for Z, built in self._inputs(use, X)
+        ]
         memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
         return memberships
 
     @property
     def network_(self) -> ReduNet:
         """The network of the moments and settings as they are now."""
-        self._fitted_moments()
-        return self._built.network(
-            self._settings(), resolve_device(self.device), parse_memory(self.memory)
-        )
+        return self._use().built().network
+
+    def _use(self) -> _Use:
+        """What the methods above need, looked at and checked once for each call."""
+        state, device = self._fitted(), resolve_device(self.device)
+        return _Use(state, self._settings(), device, parse_memory(self.memory))
+
+    @classmethod
+    def name(cls) -> str:
+        """What `redunet learn --estimator` calls it."""
+        return "redunet"
+
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters of network and read-out, by name, checked."""
+        return self._settings().to_dict()
 
     def _settings(self) -> Settings:
         """The parameters of network and read-out, checked."""
         return Settings.of(self)
-
-    def _keep(self, moments: ClassMoments) -> Self:
-        super()._keep(moments)
-        self._built = Built(moments)
-        return self
 
     def _check_parameters(self, n_features: int) -> None:
         self._settings().components(n_features)
@@ -242,31 +213,28 @@ class ReduNetClassifier(
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
-        return cls(**Settings.checked(**values).to_dict())
+        return cls(**Settings.from_state(values).to_dict())
 
-    def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
-        """New samples on the unit sphere, whitened where asked for, (rows, d), pass by pass."""
-        self._fitted_moments()
-        embedding, device = self._unchanged_embedding(), resolve_device(self.device)
-        settings, memory = self._settings(), parse_memory(self.memory)
-        rows = self._rows(X, embedding)
-        whitening = self._built.whitening(settings, device)
-        passes = embedding.new(rows, settings.torch_dtype, device, memory)
-        return passes if whitening is None else map(whitening.samples, passes)
+    def _inputs(self, use: _Use, X: ArrayLike) -> Iterator[tuple[Tensor, Network]]:
+        """New samples as the first layer takes them, (rows, d), and the network, pass by pass."""
+        rows = self._rows_to_predict(use.state, X)
+        built = use.built()
+        dtype = use.settings.torch_dtype
+        for Z in use.state.embedding.new(rows, dtype, use.device, use.memory):
+            yield (Z if built.whitening is None else built.whitening.samples(Z)), built
 
-    def _features(self, X: ArrayLike) -> Iterator[Tensor]:
-        """The network's features of new samples, pass by pass."""
-        for Z in self._inputs(X):
-            yield self.network_.transform(Z, self._settings().sharpness)
+    def _features(self, use: _Use, X: ArrayLike) -> Iterator[tuple[Tensor, Network]]:
+        """The network's features of new samples, (rows, d), and the network, pass by pass."""
+        for Z, built in self._inputs(use, X):
+            yield built.network.transform(Z, use.settings.sharpness), built
 
-    def _scores(self, X: ArrayLike) -> tuple[Tensor, Readout]:
+    def _scores(self, use: _Use, X: ArrayLike) -> tuple[Tensor, Readout]:
         """Scores of all samples, (n, k), and the read-out that gave them."""
-        settings = self._settings()
-        settings.components(self._fitted_moments().n_features)
+        n_components = use.settings.components(use.state.moments.n_features)
         scores = []
         # Features first: a pass through streamed layers gives the last moments for nothing.
-        for Z in self._features(X):
-            readout = self._built.readout(self.network_, settings)
+        for Z, built in self._features(use, X):
+            readout = built.readout(use.settings, n_components)
             scores.append(readout.scores(Z).cpu())
         return torch.cat(scores), readout
 
@@ -278,10 +246,18 @@ class ReduNetClassifier(
 
     @property
     def _n_features_out(self) -> int:
-        return self._fitted_moments().n_features
+        return self._fitted().moments.n_features
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if "_built" in state:
-            state = {**state, "_built": Built(self.moments_)}
-        return state
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """One call's view of a model: what was learnt, the settings and where to compute."""
+
+    state: State
+    settings: Settings
+    device: str
+    memory: int
+
+    def built(self) -> Network:
+        """The network, built if it is not there yet."""
+        return Network.of(self.state, self.settings, self.device, self.memory)

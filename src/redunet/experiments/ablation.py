@@ -12,11 +12,11 @@ from redunet.datasets import load
 from redunet.errors import SettingsError
 from redunet.estimators import storage
 from redunet.estimators.metrics import summed_confusion
+from redunet.estimators.recipes import find
 from redunet.experiments.compare import TITLES
 from redunet.experiments.contest import Stage
 from redunet.experiments.entrants import NAMES, known_settings, settings_for_recipe
 from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import find
 from redunet.experiments.reproduce import PAPER
 from redunet.experiments.runner import record_so_far, summary, write_record
 from redunet.progress import Progress, silent
@@ -70,7 +70,7 @@ def ablate(
     data : str
         A data set of `redunet.datasets`.
     recipe : str
-        A key of `redunet.experiments.recipes.RECIPES`.
+        A key of `redunet.estimators.recipes.RECIPES`.
     out : Path
         What is finished there is taken up as it is.
     command : str
@@ -102,7 +102,7 @@ def ablate(
             raise SettingsError(f"expected settings of {known}, got some of {method!r}")
     own = known_settings("redunet", changes.get("redunet", {}), _settable())
     plan = Plan(data=data).changed(find(recipe).settings).changed(own)
-    plan.settings()
+    plan.network()
     recipe_says = f"the recipe, but for {', '.join(own)}" if own else "the recipe"
     rivals, chosen = {}, {"redunet": recipe_says, "subspace": recipe_says}
     for method in CLOSED_FORM:
@@ -178,7 +178,7 @@ def assembled(
     network = {key: value for key, value in plan.to_dict().items() if key not in ("data", "seed")}
     settings = {
         "redunet": {key: value for key, value in network.items() if value != _USUAL[key]},
-        "subspace": {"n_components": plan.settings().components(first["n_features"])},
+        "subspace": {"n_components": plan.network().components(first["n_features"])},
         **first["settings"]["rivals"],
     }
     title = TITLES.get(plan.data, plan.data)

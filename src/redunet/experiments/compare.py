@@ -11,11 +11,10 @@ from redunet.errors import SettingsError
 from redunet.estimators import storage
 from redunet.estimators.metrics import summed_confusion
 from redunet.experiments.entrants import FEATURES, NAMES, Entrant, check_methods
-from redunet.experiments.plan import STREAM, completed
-from redunet.experiments.recipes import find
+from redunet.experiments.plan import completed, planned
 from redunet.experiments.reproduce import PAPER
 from redunet.experiments.runner import read_record, record_so_far, run, write_record
-from redunet.experiments.streams import Task
+from redunet.experiments.streams import StreamSettings, Task
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter
 from redunet.report.comparison import comparison_sections
@@ -93,8 +92,12 @@ def compare(
     """
     changes = dict(changes or {})
     if recipe is not None:
-        whole = find(recipe).plan().to_dict()
-        chosen = {key: value for key, value in whole.items() if key not in (*STREAM, "seed")}
+        whole = planned(recipe).to_dict()
+        chosen = {
+            key: value
+            for key, value in whole.items()
+            if key not in (*StreamSettings.names(), "seed")
+        }
         changes["redunet"] = {**chosen, **changes.get("redunet", {})}
     check_methods([*(methods or ["none"]), *changes])
     dataset = load(data, data_dir)
@@ -302,7 +305,7 @@ def _check_alike(runs: Mapping[Path, Mapping[str, Any]]) -> None:
     known: dict[tuple[str, str], Any] = {}
     for folder, settings in runs.items():
         for key in settings.keys() - {"method", "seed"}:
-            whose = "" if key in (*STREAM, *FEATURES) else settings["method"]
+            whose = "" if key in (*StreamSettings.names(), *FEATURES) else settings["method"]
             if known.setdefault((whose, key), settings[key]) != settings[key]:
                 raise SettingsError(
                     f"{folder} holds a run with another {key} than the others here: "

@@ -208,7 +208,7 @@ class Stage:
         d, number = self.features.n_features, len(self.tasks)
         sizes = {"pixels": self.data.x_train[0].size}
         for one in variants(self.plan):  # a mistake shows before the work
-            one.settings().components(sizes.get(one.features, d))
+            one.network().components(sizes.get(one.features, d))
         model, contest, rows = self.learner(), self.contest(), []
         for seen in range(1, number + 1):
             progress(f"task {seen} of {number}", (seen - 1) / number)
@@ -261,11 +261,11 @@ def _read(
 ) -> Iterator[tuple[Plan, NDArray[Any]]]:
     """Labels by networks of the same moments with other settings."""
     for plan in plans:
-        yield plan, reader.set_params(**plan.settings().to_dict()).predict(X)
+        yield plan, reader.set_params(**plan.network().to_dict()).predict(X)
 
 
 def _variant(one: Plan, recipe: Plan, d: int, hits: NDArray[np.bool_]) -> dict[str, Any]:
-    settings = one.settings()
+    settings = one.network()
     components = {"n_components": settings.components(d)} if one.readout == "subspace" else {}
     return {
         "recipe": one == recipe,

@@ -9,11 +9,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from redunet.errors import SettingsError
-from redunet.estimators.settings import Settings, resolve_device
-from redunet.experiments.plan import STREAM, Plan
+from redunet.estimators.settings import resolve_device
+from redunet.experiments.plan import Plan
 from redunet.experiments.reproduce import REPRODUCTIONS
 from redunet.experiments.runner import Learner
-from redunet.experiments.streams import Task
+from redunet.experiments.streams import StreamSettings, Task
+from redunet.features import FeatureSettings
 from redunet.rivals import CLOSED_FORM, GRADIENT
 from redunet.rivals.published import settings as published_settings
 
@@ -91,11 +92,7 @@ CHOSEN_FOR_RECIPES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
 }
 """The same on the features of a recipe, by recipe and data set; others have their defaults."""
 
-FEATURES = tuple(
-    field.name
-    for field in fields(Plan)
-    if field.name not in (*STREAM, "seed", *Settings.__dataclass_fields__)
-)
+FEATURES = tuple(name for name in FeatureSettings.names() if name != "seed")
 """What of a plan is about the features."""
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
@@ -130,7 +127,9 @@ class Entrant:
             ReduNet's changes of features hold for the closed-form methods too.
         """
         plan = PLANS.get(data, Plan(data=data))
-        of_network = [f.name for f in fields(Plan) if f.name not in (*STREAM, "seed")]
+        of_network = [
+            f.name for f in fields(Plan) if f.name not in (*StreamSettings.names(), "seed")
+        ]
         plan = plan.changed(known_settings("redunet", changes.get("redunet", {}), of_network))
         if method == "redunet":
             return cls(method, plan, {key: getattr(plan, key) for key in of_network})
@@ -173,7 +172,7 @@ class Entrant:
 
     def record_settings(self, tasks: tuple[Task, ...], seed: int) -> dict[str, Any]:
         """Everything that decides the numbers of a run, in plain values."""
-        stream = {key: getattr(self.plan, key) for key in STREAM}
+        stream = {key: getattr(self.plan, key) for key in StreamSettings.names()}
         stream["tasks"] = [task.classes for task in tasks]
         everything = {"method": self.method, **stream, "seed": seed, **self.settings}
         plain: dict[str, Any] = json.loads(json.dumps(everything))

@@ -20,8 +20,7 @@ from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.inspection import rates_by_layer
 from redunet.estimators.metrics import summed_confusion
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import RECIPES
+from redunet.experiments.plan import Plan, planned
 from redunet.experiments.runner import (
     joint_check,
     peak_memory,
@@ -87,7 +86,7 @@ REPRODUCTIONS = {
     "mnist": Reproduction(
         "mnist",
         "ReduNet on MNIST, as published",
-        RECIPES["paper-mnist"].plan("mnist"),
+        planned("paper-mnist", data="mnist"),
         {"as published, 28 components": 28},
     ),
     "mnist-tuned": Reproduction(
@@ -107,7 +106,7 @@ REPRODUCTIONS = {
     "cifar10": Reproduction(
         "cifar10",
         "ReduNet on CIFAR-10, five random Gaussian kernels",
-        RECIPES["paper-cifar10"].plan("cifar10"),
+        planned("paper-cifar10", data="cifar10"),
         {"50 components, chosen on training data": 50, "15 components, as published": 15},
     ),
     "cifar10-uncentred": Reproduction(

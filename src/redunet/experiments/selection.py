@@ -23,9 +23,9 @@ from torch import Tensor
 from redunet.core.readouts import NearestSubspace, read_out
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import whole_number
+from redunet.estimators.closed_form import ClosedForm
 from redunet.progress import Progress, silent
-from redunet.rivals.closed_form import ClosedForm
+from redunet.validation import whole_number
 
 SEARCHED = (
     "n_layers",

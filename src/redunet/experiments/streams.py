@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import SettingsError
+from redunet.validation import Declared, setting, whole
 
 
 class LabelledImages(Protocol):
@@ -72,6 +73,51 @@ class Task:
     def y_test(self) -> NDArray[Any]:
         """Their labels."""
         return self.data.y_test[self.test_rows]
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise SettingsError(f"expected {name} to be the name of a data set, got {value!r}")
+
+
+def _classes_of_tasks(name: str, value: Any) -> tuple[tuple[Any, ...], ...] | None:
+    if value is None:
+        return None
+    try:
+        return tuple(tuple(task) for task in value)
+    except TypeError:
+        raise SettingsError(
+            f"expected {name} as lists of classes such as [[0, 1], [2]], got {value!r}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class StreamSettings(Declared):
+    """What a stream is: a data set, and how its classes are divided into tasks."""
+
+    data: str = setting("digits", _text, "A data set of `redunet.datasets`.", "str")
+    n_tasks: int | None = setting(
+        None,
+        whole(1, optional=True),
+        "Tasks of equally many classes; 5 where ``tasks`` is not given either.",
+        "int or None",
+    )
+    tasks: tuple[tuple[Any, ...], ...] | None = setting(
+        None, _classes_of_tasks, "Or the classes of each task.", "tuple of tuples or None"
+    )
+    order_seed: int | None = setting(
+        None,
+        whole(0, 2**32 - 1, optional=True),
+        "Shuffles the classes; None keeps them in order.",
+        "int or None",
+    )
+    train_per_class: int | None = setting(
+        None, whole(1, optional=True), "At most so many training samples a class.", "int or None"
+    )
+    test_per_class: int | None = setting(
+        None, whole(1, optional=True), "At most so many test samples a class.", "int or None"
+    )
 
 
 def class_stream(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
-from redunet.features.parts import state_of_parts
+from redunet.features.base import FeatureMap, register, state_of_parts
 from redunet.features.standardize import Standardize
-
-if TYPE_CHECKING:
-    from redunet.features import FeatureMap
 
 _BATCH = 512
 
 
+@register
 @dataclass(frozen=True)
 class Chain:
     """The second map of what the first one gives.
@@ -64,6 +63,11 @@ class Chain:
         parts = torch.split(torch.as_tensor(images), _BATCH)
         vectors = [first(part.to(device)).cpu() for part in parts]
         return cls(first, Standardize.learn(torch.cat(vectors), per="pixel"))
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Chain:
+        """The map of its parts, by name."""
+        return cls(**parts)
 
     @property
     def parts(self) -> tuple[FeatureMap, ...]:

@@ -13,12 +13,14 @@ from torch import Tensor
 from torch.nn.functional import unfold
 
 from redunet.errors import DataError, SettingsError
+from redunet.features.base import register
 from redunet.features.pixels import whole_pixels
 
 _KERNEL_GRID = 2**20
 _SIZE = 3
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class GaussianLift:
     """Convolution of whole-numbered pixels with random Gaussian 3 × 3 kernels.
@@ -49,6 +51,7 @@ class GaussianLift:
     """
 
     kind: ClassVar[str] = "gaussian-lift"
+    holds: ClassVar[str] = "a mean image"
 
     seed: int
     input_shape: tuple[int, int, int] = (32, 32, 3)

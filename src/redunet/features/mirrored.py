@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from redunet.errors import SettingsError
-from redunet.features.parts import state_of_parts
-
-if TYPE_CHECKING:
-    from redunet.features import FeatureMap
+from redunet.features.base import FeatureMap, register, state_of_parts
 
 
+@register
 @dataclass(frozen=True)
 class Mirrored:
     """The features of an image and of its left-right mirror image, added up.
@@ -40,6 +39,11 @@ class Mirrored:
             raise SettingsError(
                 f"expected a map of images to mirror, got one for {self.plain.input_shape}"
             )
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Mirrored:
+        """The map of its part, by name."""
+        return cls(**parts)
 
     @property
     def parts(self) -> tuple[FeatureMap, ...]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import softshrink, unfold
 
 from redunet.errors import DataError, SettingsError
+from redunet.features.base import register
 from redunet.features.pixels import whole_pixels
 
 _FILTER_GRID = 2**24
@@ -44,6 +45,7 @@ _BATCH_BYTES = {"cpu": 2**23, "cuda": 2**31}
 """What the responses of one pass may take: a processor's cache, a part of a GPU's memory."""
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
     """Whitened patches as filters, responses rectified on both sides, sums over cells.
@@ -78,6 +80,7 @@ class PatchFilters:
     """
 
     kind: ClassVar[str] = "patch-filters"
+    holds: ClassVar[str] = "filters made of patches of images"
 
     input_shape: tuple[int, ...]
     filters: Tensor

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from redunet.errors import DataError
+from redunet.features.base import register
 
 _GRID = 2**16
 
 
+@register
 @dataclass(frozen=True)
 class Root:
     """√x of each feature x, which must not be negative, on the grid 2⁻¹⁶.

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from redunet.errors import SettingsError
+from redunet.features.base import register
 from redunet.features.pixels import whole_pixels
 
 _SIGNAL_GRID = 2**10
@@ -40,6 +41,7 @@ _BATCH_BYTES = {"cpu": 2**22, "cuda": 2**31}
 """What the largest array of one pass may take: a processor's cache, a part of a GPU's memory."""
 
 
+@register
 @dataclass(frozen=True)
 class Scattering:
     """Scattering coefficients of orders 0, 1 and 2, of each colour channel by itself.

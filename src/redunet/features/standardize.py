@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from redunet.errors import DataError
+from redunet.features.base import register
 
 
+@register
 @dataclass(frozen=True)
 class Flatten:
     """Pixels in a row, unchanged.
@@ -45,6 +47,7 @@ class Flatten:
         return {"input_shape": self.input_shape}, {}
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Standardize:
     """(pixel − mean) / deviation, in a row.
@@ -69,6 +72,7 @@ class Standardize:
     """
 
     kind: ClassVar[str] = "standardize"
+    holds: ClassVar[str] = "means and deviations"
 
     input_shape: tuple[int, ...]
     mean: Tensor

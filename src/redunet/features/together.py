@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from redunet.core.grid import unit_rows
 from redunet.errors import SettingsError
-from redunet.features.parts import state_of_parts
-
-if TYPE_CHECKING:
-    from redunet.features import FeatureMap
+from redunet.features.base import FeatureMap, register, state_of_parts
 
 
+@register
 @dataclass(frozen=True)
 class Together:
     """The vectors of several maps one after another, each on the unit sphere.
@@ -46,6 +45,11 @@ class Together:
                 f"expected feature maps of samples of one shape, got "
                 f"{', '.join(map(str, sorted(shapes))) or 'none'}"
             )
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Together:
+        """The map of its parts, in order."""
+        return cls(tuple(parts.values()))
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from redunet.estimators import CLOSED_FORM
 from redunet.rivals.derpp import DarkExperienceReplay
 from redunet.rivals.er import ExperienceReplay
 from redunet.rivals.ewc import OnlineEWC
 from redunet.rivals.finetune import Finetune
 from redunet.rivals.icarl import ICaRL
 from redunet.rivals.joint import Joint
-from redunet.rivals.lda import LinearDiscriminant
 from redunet.rivals.lwf import LearningWithoutForgetting
-from redunet.rivals.ncm import NearestClassMean
-from redunet.rivals.qda import QuadraticDiscriminant
-from redunet.rivals.ridge import RidgeToOneHot
 from redunet.rivals.si import SynapticIntelligence
 from redunet.rivals.training import GradientLearner
 
 __all__ = ["CLOSED_FORM", "GRADIENT", "GradientLearner"]
-
-CLOSED_FORM: dict[str, type[Any]] = {
-    rival.kind: rival
-    for rival in (NearestClassMean, LinearDiscriminant, RidgeToOneHot, QuadraticDiscriminant)
-}
-"""Functions of class moments, by the names that `redunet compare` knows."""
 
 GRADIENT: dict[str, type[GradientLearner]] = {
     rival.kind: rival

@@ -16,11 +16,12 @@ from torch.nn.functional import cross_entropy
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import checked_labels
-from redunet.estimators.settings import one_of, resolve_device, whole_number
+from redunet.estimators.settings import resolve_device
 from redunet.progress import silent
 from redunet.rivals.backbones import BACKBONES, make_backbone
 from redunet.rivals.pictures import Pictures, send
 from redunet.rivals.stepping import Stepper
+from redunet.validation import one_of, whole_number
 
 _EVALUATION_BATCH = 500
 

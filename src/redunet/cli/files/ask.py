@@ -10,39 +10,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.matching import at, label_type, labels_like, open_all, read, samples_for
-from redunet.cli.files.output import Write, predictions_file
+from redunet.cli.files.output import Cell, Write, predictions_file
 from redunet.errors import DataError
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
+from redunet.text import csv_cell
 from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 
 Found = dict[str, Any]
 
 
-def load(path: Path, device: str, memory: str) -> ReduNetClassifier:
-    """The model of a file, to be used on a device."""
-    model = ReduNetClassifier.load(path)
-    model.device, model.memory = device, memory
-    return model
-
-
 def predict(
-    model: ReduNetClassifier,
+    model: Estimator,
     data: Sequence[Path],
     wanted: Wanted,
     out: Path | Write,
     progress: Progress = silent,
+    cell: Cell = csv_cell,
 ) -> Found:
     """Label samples, and write labels and scores.
 
     Parameters
     ----------
-    model : ReduNetClassifier
+    model : estimator
     data : sequence of Path
     wanted : Wanted
     out : Path, or a function that takes each batch's names, labels and scores
     progress : callable
+    cell : callable
+        How labels and names are written into a CSV file.
 
     Returns
     -------
@@ -50,11 +47,7 @@ def predict(
     """
     sources = open_all(data, wanted, model)
     if isinstance(out, Path):
-        if any(out.exists() and out.samefile(path) for path in data):
-            raise DataError(
-                f"expected another name for the predictions than that of the data, {out}"
-            )
-        with predictions_file(out, model.classes_) as write:
+        with predictions_file(out, model.classes_, cell) as write:
             n = _write_all(model, sources, write, progress)
     else:
         n = _write_all(model, sources, out, progress)
@@ -62,12 +55,12 @@ def predict(
         "samples": n,
         "out": str(out) if isinstance(out, Path) else None,
         "left_out": _left_out(sources),
-        "notes": [],
+        "notes": _notes(sources),
     }
 
 
 def evaluate(
-    model: ReduNetClassifier,
+    model: Estimator,
     data: Sequence[Path],
     wanted: Wanted,
     progress: Progress = silent,
@@ -91,12 +84,12 @@ def evaluate(
     return {
         **_scores(model, pairs),
         "left_out": _left_out(sources),
-        "notes": _strangers(model, pairs),
+        "notes": _notes(sources) + _strangers(model, pairs),
     }
 
 
 def _write_all(
-    model: ReduNetClassifier, sources: Sequence[Source], write: Write, progress: Progress
+    model: Estimator, sources: Sequence[Source], write: Write, progress: Progress
 ) -> int:
     n = 0
     for _, batch, labels, scores in _answers(model, sources, progress):
@@ -106,7 +99,7 @@ def _write_all(
 
 
 def _answers(
-    model: ReduNetClassifier, sources: Sequence[Source], progress: Progress
+    model: Estimator, sources: Sequence[Source], progress: Progress
 ) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[np.float64]]]:
     """Each batch with the labels that the model gives it, and its scores."""
     for source, batch in read(sources, "labelling", progress):
@@ -115,7 +108,7 @@ def _answers(
         yield source, batch, model.classes_[scores.argmax(axis=1)], scores
 
 
-def _scores(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> Found:
+def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
     total = sum(pairs.values())
     names = sorted({*model.moments_.labels, *(true for true, _ in pairs)})
     matrix = [[pairs[true, given] for given in names] for true in names]
@@ -143,7 +136,7 @@ def _scores(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> Found:
     }
 
 
-def _strangers(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> list[str]:
+def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
     unknown = sorted({true for true, _ in pairs} - set(model.moments_.labels))
     if not unknown:
         return []
@@ -153,3 +146,7 @@ def _strangers(model: ReduNetClassifier, pairs: Counter[tuple[Any, Any]]) -> lis
 
 def _left_out(sources: Sequence[Source]) -> list[str]:
     return [file for source in sources for file in source.left_out]
+
+
+def _notes(sources: Sequence[Source]) -> list[str]:
+    return [note for source in sources for note in source.notes]

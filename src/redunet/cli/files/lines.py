@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, median
 from typing import Any
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 Found = dict[str, Any]
 Lines = list[Any]
 
 _SHOWN = 20
+_WORST = 10
 
 
 def learnt(found: Found) -> Lines:
@@ -50,6 +51,7 @@ def verified(found: Found) -> Lines:
     return [
         f"{found['model']} is intact: {_classes(found['classes'])}, {_samples(found['samples'])}, "
         f"{found['features']:,} features, format {found['format']}.",
+        f"Estimator: {found['estimator']}.",
         f"sha256 {found['sha256']}",
     ]
 
@@ -63,32 +65,94 @@ def holdings(found: Found) -> str:
 
 
 def evaluated(found: Found) -> Lines:
-    """Accuracy, classes, confusion matrix."""
-    classes = _table("Class by class", ["class", "samples", "correct", "recall", "precision"])
-    for row in found["classes"]:
-        classes.add_row(
-            Text(str(row["class"])),
+    """Accuracy, classes, confusion matrix; of many classes a summary, and the worst first."""
+    said = (
+        f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples."
+    )
+    if len(found["classes"]) <= _SHOWN:
+        return [said, _recall_table("Class by class", found["classes"]), _confusion(found)]
+    wrong = [row for row in found["classes"] if row["correct"] < row["samples"]]
+    worst = sorted(wrong, key=lambda row: row["recall"])[:_WORST]
+    tables = [_recall_table("The classes of lowest recall", worst), _confusions(found)]
+    return [
+        said,
+        _recall_line(found),
+        *(tables if wrong else []),
+        "All classes, and the confusion matrix, are in the output of --json.",
+    ]
+
+
+def _recall_table(title: str, rows: Sequence[Found]) -> Table:
+    table = _table(title, ["class", "samples", "correct", "recall", "precision"])
+    for row in rows:
+        table.add_row(
+            str(row["class"]),
             f"{row['samples']:,}",
             f"{row['correct']:,}",
             _share(row["recall"]),
             _share(row["precision"]),
         )
-    return [
-        f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples.",
-        classes,
-        *_confusion(found),
+    return table
+
+
+def _recall_line(found: Found) -> str:
+    recalls = [row["recall"] for row in found["classes"] if row["recall"] is not None]
+    perfect = sum(recall == 1 for recall in recalls)
+    return (
+        f"Recall of {_classes(len(recalls))} with samples: mean {fmean(recalls):.4f}, "
+        f"median {median(recalls):.4f}, lowest {min(recalls):.4f}; 1 for {perfect:,} of them."
+    )
+
+
+def _confusions(found: Found) -> Table:
+    """The most frequent mistakes, of many classes."""
+    labels, samples = found["labels"], [row["samples"] for row in found["classes"]]
+    pairs = [
+        (count, true, given)
+        for true, row in enumerate(found["confusion"])
+        for given, count in enumerate(row)
+        if count and true != given
     ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
+    table = _table("The most frequent confusions", ["true", "predicted", "samples", "of its class"])
+    table.columns[1].justify = "left"
+    for count, true, given in pairs[:_WORST]:
+        table.add_row(
+            str(labels[true]), str(labels[given]), f"{count:,}", f"{count / samples[true]:.1%}"
+        )
+    return table
 
 
 def inspected(found: Found) -> Lines:
     """What `inspect` found."""
     return [
         holdings(found),
+        f"Estimator: {found['estimator']}.",
         f"Settings: {', '.join(f'{key}={value}' for key, value in found['settings'].items())}.",
         _feature_line(found),
-        *_rate_lines(found["delta_R"]),
-        _class_table(found),
+        *(
+            [_distance_table(found)]
+            if "distances" in found
+            else [*_rate_lines(found["delta_R"]), _class_table(found)]
+        ),
     ]
+
+
+def _distance_table(found: Found) -> Table:
+    """Counts, and the nearest other class by the distance between the means."""
+    table = _table(
+        "Classes, and the nearest other class by the distance between their means",
+        ["class", "samples", "nearest", "distance"],
+    )
+    rows = found["classes"]
+    for index, (row, distances) in enumerate(zip(rows, found["distances"], strict=True)):
+        others = [other for other in range(len(rows)) if other != index]
+        cells = ["", ""]
+        if others:
+            near = min(others, key=distances.__getitem__)
+            cells = [str(rows[near]["class"]), f"{distances[near]:.4f}"]
+        table.add_row(str(row["class"]), _count(row), *cells)
+    return table
 
 
 def _class_table(found: Found) -> Table:
@@ -104,7 +168,6 @@ def _class_table(found: Found) -> Table:
     )
     last, first = close["last"], close["input"]
     for index, row in enumerate(rows):
-        few = " (few)" if row["fewer_than_features"] else ""
         others = [other for other in range(len(rows)) if other != index]
         cells = ["", "", "", ""]
         if others:
@@ -115,8 +178,12 @@ def _class_table(found: Found) -> Table:
                 f"{last['mean'][index][near]:.1f}°",
                 f"{last['smallest'][index][near]:.1f}°",
             ]
-        table.add_row(Text(names[index]), f"{row['samples']:,}{few}", *map(Text, cells))
+        table.add_row(names[index], _count(row), *cells)
     return table
+
+
+def _count(row: Found) -> str:
+    return f"{row['samples']:,}{' (few)' if row['fewer_than_features'] else ''}"
 
 
 def _feature_line(found: Found) -> str:
@@ -140,20 +207,18 @@ def _rate_lines(delta_R: Sequence[float]) -> Lines:
     return lines
 
 
-def _confusion(found: Found) -> Lines:
+def _confusion(found: Found) -> Table:
     labels = [str(label) for label in found["labels"]]
-    if len(labels) > _SHOWN:
-        return [f"The confusion matrix of {len(labels)} classes is in the output of --json."]
-    table = _table("Confusion matrix: true classes down, given ones across", ["", *labels])
+    table = _table("Confusion matrix: true classes in rows, predicted in columns", ["", *labels])
     for label, row in zip(labels, found["confusion"], strict=True):
-        table.add_row(Text(label), *(str(count) if count else "·" for count in row))
-    return [table]
+        table.add_row(label, *(str(count) if count else "·" for count in row))
+    return table
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     for index, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if index else "left")
+        table.add_column(heading, justify="right" if index else "left")
     return table
 
 

@@ -6,10 +6,13 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from redunet.core.covariance import class_means
+from redunet.core.moments import ClassMoments
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
-from redunet.estimators import storage
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier, load, storage
 from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
 
@@ -18,9 +21,10 @@ Found = dict[str, Any]
 
 def verify(path: Path) -> Found:
     """Check a model file from its first byte to its last; anything wrong is an error."""
-    model = ReduNetClassifier.load(path)
+    model = load(path)
     return {
         "model": str(path),
+        "estimator": model.name(),
         "intact": True,
         "format": storage.FORMAT_VERSION,
         "classes": len(model.moments_),
@@ -37,36 +41,47 @@ def inspect(path: Path, device: str, memory: str) -> Found:
     Returns
     -------
     dict
-        ``delta_R`` has the objective before each layer. ``closeness`` has the
-        angles between each two classes' subspaces, in degrees and in the order
-        of the classes, on the input and after the last layer; see
-        `redunet.core.subspaces.Subspaces`.
+        Of a network, ``delta_R`` has the objective before each layer, and
+        ``closeness`` the angles between each two classes' subspaces, in degrees
+        and in the order of the classes, on the input and after the last layer;
+        see `redunet.core.subspaces.Subspaces`. Of any other estimator,
+        ``distances`` has those between the means of each two classes.
     """
-    model = ReduNetClassifier.load(path)
-    model.device, model.memory = device, memory
+    model = load(path, device, memory)
     moments = model.moments_
-    d = moments.n_features
-    few = [label for label in moments if moments[label].count < d]
-    network = model.network_
-    r = Settings.of(model).components(d)
-    rates = network.rates()
+    few = [label for label in moments if moments[label].count < moments.n_features]
     return {
         "model": str(path),
+        "estimator": model.name(),
         "bytes": path.stat().st_size,
         "classes": [
             {"class": label, "samples": moments[label].count, "fewer_than_features": label in few}
             for label in moments
         ],
         "samples": sum(moments.counts),
-        "features": d,
+        "features": moments.n_features,
         "inputs": model.n_features_in_,
         "columns": _names(model),
         "settings": {
-            **Settings.of(model).to_dict(),
+            **model.own_settings(),
             "normalize": model.normalize,
             "input_range": model.input_range,
         },
         "feature_map": _feature_map(model),
+        **(_of_means(moments) if isinstance(model, ClosedForm) else _of_network(model)),
+        "notes": _notes(model, few),
+    }
+
+
+def _of_means(moments: ClassMoments) -> Found:
+    means = class_means(moments)
+    return {"distances": torch.cdist(means, means).tolist()}
+
+
+def _of_network(model: ReduNetClassifier) -> Found:
+    network, r = model.network_, Settings.of(model).components(model.moments_.n_features)
+    rates = network.rates()
+    return {
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],
         "delta_R": [rate.delta_R for rate in rates],
@@ -75,7 +90,6 @@ def inspect(path: Path, device: str, memory: str) -> Found:
             "input": _angles(SecondMoments.of_matrices(next(network.moments())), r),
             "last": _angles(network.layers.last, r),
         },
-        "notes": _notes(model, few),
     }
 
 
@@ -86,12 +100,12 @@ def _angles(moments: SecondMoments, r: int) -> Found:
     return {"smallest": smallest, "mean": spaces.closeness().tolist()}
 
 
-def _names(model: ReduNetClassifier) -> list[str] | None:
+def _names(model: Estimator) -> list[str] | None:
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else names.tolist()
 
 
-def _feature_map(model: ReduNetClassifier) -> Found | None:
+def _feature_map(model: Estimator) -> Found | None:
     features = model.features
     if features is None:
         return None
@@ -104,7 +118,7 @@ def _feature_map(model: ReduNetClassifier) -> Found | None:
     }
 
 
-def _notes(model: ReduNetClassifier, few: list[Any]) -> list[str]:
+def _notes(model: Estimator, few: list[Any]) -> list[str]:
     notes = []
     if few:
         shown = ", ".join(map(repr, few[:10])) + (", …" if len(few) > 10 else "")
@@ -115,7 +129,7 @@ def _notes(model: ReduNetClassifier, few: list[Any]) -> list[str]:
     return [*notes, *held(model)]
 
 
-def held(model: ReduNetClassifier) -> list[str]:
+def held(model: Estimator) -> list[str]:
     """A line about what a model holds of the data that its feature map was learnt from."""
     what = held_of_data(model.features)
     if what is None:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.lock import Tell, changing
+from redunet.cli import interrupts
 from redunet.cli.files.look import held
-from redunet.cli.files.matching import (
+from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
+from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
+from redunet.estimators.base import LearntFeaturesWarning
+from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.recipes import model_settings
+from redunet.estimators.settings import InputSettings, Settings, resolve_device
+from redunet.features import FeatureMap
+from redunet.files import follow, is_special, refuse_overwriting
+from redunet.lock import Tell
+from redunet.lock import changing as locked
+from redunet.progress import Progress, silent
+from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data.for_model import (
     at,
     label_type,
     labels_like,
-    noting,
     open_all,
     read,
     samples_for,
+    to_resize,
 )
-from redunet.errors import DataError, FileAccessError, SettingsError
-from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.settings import resolve_device
-from redunet.experiments.plan import Plan
-from redunet.experiments.recipes import of_model
-from redunet.features import FeatureMap
-from redunet.progress import Progress, silent
-from redunet.user_data import Source, Wanted
 
 Found = dict[str, Any]
 
@@ -38,13 +45,22 @@ MOST_FEATURES = 2**15
 _SAMPLE_BYTES = 2**27
 
 
+@contextmanager
+def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
+    """Hold a model file alone; an interruption says what has become of it."""
+    with locked(path, tell) as notes, interrupts.outcome(path):
+        yield notes
+
+
 def learn(
     path: Path,
     data: Sequence[Path],
     settings: Mapping[str, Any],
     wanted: Wanted,
     *,
+    estimator: str | None = None,
     recipe: str | None = None,
+    resize: tuple[int, int] | None = None,
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
@@ -57,10 +73,14 @@ def learn(
         Of the model.
     data : sequence of Path
     settings : mapping
-        Of a new model, as `redunet.experiments.recipes.of_model` knows them.
+        Of a new model, as `ModelSettings` has them.
     wanted : Wanted
+    estimator : str, default="redunet"
+        Of a new model: a name that `redunet.estimators.estimator_named` knows.
     recipe : str, default=None
         Of a new model: settings under one name, which single ones replace.
+    resize : (height, width), default=None
+        Of a new model: what images are scaled and cropped to, now and later.
     device : str, default="auto"
     tell : callable
     progress : callable
@@ -70,29 +90,29 @@ def learn(
     dict
         What was learnt, and what the model holds now.
     """
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = _existing(path, device)
-        given = [*(["recipe"] if recipe else []), *sorted(settings)]
+        options = {"estimator": estimator, "recipe": recipe, "resize": resize}
+        given = [*(name for name in options if options[name]), *sorted(settings)]
         if model is not None and given:
             raise SettingsError(
                 f"{path} exists and keeps the settings that it was made with: "
                 f"leave out {', '.join(given)}, or name a new model"
             )
-        plan, of_input = of_model(settings, recipe)
-        sources = open_all(data, wanted, model)
+        make = estimator_named(estimator or "redunet")
+        own, shared = _own_settings(make, settings)
+        made_with = model_settings(recipe, shared)
+        if resize:
+            wanted = to_resize(data, resize, wanted)
+        sources = open_all(data, wanted, model, changing=True)
         created = model is None
         if model is None:
-            features = _features(plan, sources, device, progress)
-            model = plan.learner(features, device, "2GB").set_params(**of_input)
+            features = _features(made_with, sources, device, progress)
+            model = _new(make, own, made_with, features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
-        columns = sources[0].columns
-        for source, batch in read(sources, "learning", progress):
-            with at(source, batch):
-                kind = label_type(model) if hasattr(model, "moments_") else None
-                labels = labels_like(_labels(batch.y), kind)
-                model.partial_fit(samples_for(model, batch), labels)
-                if created and columns and not hasattr(model, "feature_names_in_"):
-                    model.feature_names_in_ = np.asarray(columns, dtype=object)
+        _change(MomentEstimator.partial_fit_batches, model, sources, "learning", progress)
+        if resize:
+            model.resize_images()
         model.save(path)
     now = dict(zip(model.moments_, model.moments_.counts, strict=True))
     changed = {label: count - before.get(label, 0) for label, count in now.items()}
@@ -101,7 +121,9 @@ def learn(
         "learnt": _counted({label: count for label, count in changed.items() if count}),
         "new_classes": [label for label in now if label not in before],
         "left_out": [file for source in sources for file in source.left_out],
-        "notes": [
+        "notes": notes
+        + [note for source in sources for note in source.notes]
+        + [
             f"class {label!r} has one sample: what is kept of it is that sample"
             for label, count in now.items()
             if count == 1
@@ -113,11 +135,10 @@ def learn(
 
 def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
     """Withdraw classes, as if they had never been seen."""
-    notes: list[str] = []
-    with changing(path, tell):
-        model = _known(path)
+    with changing(path, tell) as notes:
+        model = load(path)
         gone = labels_like(np.array(classes), label_type(model)).tolist()
-        with noting(notes):
+        with _noting(notes):
             model.forget(gone)
         model.save(path)
     return {"forgotten": gone, "notes": notes, **_holdings(path, model)}
@@ -133,21 +154,17 @@ def unlearn(
     progress: Progress = silent,
 ) -> Found:
     """Withdraw samples, as if they had never been seen."""
-    notes: list[str] = []
-    with changing(path, tell):
-        model = _known(path, device)
-        sources = open_all(data, wanted, model)
-        before, kind = sum(model.moments_.counts), label_type(model)
-        with noting(notes):
-            for source, batch in read(sources, "withdrawing", progress):
-                with at(source, batch):
-                    labels = labels_like(_labels(batch.y), kind)
-                    model.unlearn(samples_for(model, batch), labels)
+    with changing(path, tell) as notes:
+        model = load(path, device)
+        sources = open_all(data, wanted, model, changing=True)
+        before = sum(model.moments_.counts)
+        with _noting(notes):
+            _change(MomentEstimator.unlearn_batches, model, sources, "withdrawing", progress)
         model.save(path)
     return {
         "withdrawn": before - sum(model.moments_.counts),
         "left_out": [file for source in sources for file in source.left_out],
-        "notes": notes,
+        "notes": [note for source in sources for note in source.notes] + notes,
         **_holdings(path, model),
     }
 
@@ -156,47 +173,111 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
     """One model of what several have learnt, as if it had seen it all."""
     if len(paths) < 2:
         raise DataError(f"expected at least two models to merge, got {len(paths)}")
-    with changing(out, tell):
-        if out.exists():
+    refuse_overwriting(out, paths)
+    streamed = is_special(follow(out))
+    with nullcontext() if streamed else changing(out, tell):
+        if not streamed and out.exists():
             raise FileAccessError(f"{out} exists already: choose another name, or remove it")
-        whole = _known(paths[0])
+        whole: Any = load(paths[0])
         for path in paths[1:]:
             try:
-                whole.merge(_known(path))
-            except SettingsError as error:
-                raise SettingsError(f"{paths[0]} and {path}: {error}") from error
+                whole.merge(load(path))
+            except (SettingsError, DataTypeError) as error:
+                raise type(error)(f"{paths[0]} and {path}: {error}") from error
         whole.save(out)
     return {"merged": [str(path) for path in paths], "notes": [], **_holdings(out, whole)}
 
 
-def _existing(path: Path, device: str) -> ReduNetClassifier | None:
-    return _known(path, device) if path.exists() else None
+@contextmanager
+def _noting(notes: list[str]) -> Iterator[None]:
+    """Collect what a model warns of, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", LearntFeaturesWarning)
+        yield
+    notes.extend(dict.fromkeys(str(one.message) for one in caught))
 
 
-def _known(path: Path, device: str = "auto") -> ReduNetClassifier:
-    model = ReduNetClassifier.load(path)
-    model.device = device
-    return model
+def _own_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> tuple[Found, Found]:
+    """Settings of a closed-form method itself, and those of its features and input."""
+    if not issubclass(kind, ClosedForm):
+        return {}, dict(settings)
+    known = kind().own_settings()
+    shared = {key: value for key, value in settings.items() if key not in known}
+    for key in shared:
+        if key in Settings.names():
+            raise SettingsError(
+                f"expected settings of {kind.name()}, its features or its input, got {key!r}: its "
+                f"own are {', '.join(known) or 'none'}"
+            )
+    return {key: value for key, value in settings.items() if key in known}, shared
 
 
-def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
-    if y is None:
-        raise DataError("expected labels, got none: name them with --label")
-    return y
+def _new(
+    kind: type[Estimator],
+    own: Mapping[str, Any],
+    made_with: ModelSettings,
+    features: FeatureMap | None,
+    device: str,
+) -> Estimator:
+    """A model that has learnt nothing yet."""
+    if not issubclass(kind, ClosedForm):
+        return made_with.learner(features, device)
+    of_input = InputSettings.of(made_with).to_dict()
+    return kind(**own, **of_input, features=features, device=device)
+
+
+def _existing(path: Path, device: str) -> Estimator | None:
+    return load(path, device) if path.exists() else None
+
+
+def _change(
+    change: Callable[..., MomentEstimator],
+    model: Estimator,
+    sources: Sequence[Source],
+    what: str,
+    progress: Progress,
+) -> None:
+    """Learn or withdraw all data at once; an error says which part of the data it is about."""
+    try:
+        pairs = ((X, y) for _, _, X, y in _labelled(model, sources, what, progress))
+        change(model, pairs, sources[0].columns)
+    except FileAccessError:
+        raise
+    except ReduNetError:
+        trial = copy.copy(model)
+        for source, batch, X, y in _labelled(model, sources, what, silent):
+            with at(source, batch):
+                change(trial, [(X, y)], source.columns)
+        raise
+
+
+def _labelled(
+    model: Estimator, sources: Sequence[Source], what: str, progress: Progress
+) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[Any]]]:
+    """All batches, each with samples and labels as the model takes them."""
+    kind = label_type(model) if hasattr(model, "moments_") else None
+    for source, batch in read(sources, what, progress):
+        with at(source, batch):
+            if batch.y is None:
+                raise DataError("expected labels, got none: name them with --label")
+            labels = labels_like(batch.y, kind)
+        kind = kind or (int if labels.dtype.kind in "iuf" else str)
+        yield source, batch, samples_for(model, batch), labels
 
 
 def _features(
-    plan: Plan, sources: Sequence[Source], device: str, progress: Progress
+    settings: ModelSettings, sources: Sequence[Source], device: str, progress: Progress
 ) -> FeatureMap | None:
     """The feature map of a new model, made for and from its first data."""
     first = next(batch.X for _, batch in read(sources, "opening", silent))
     shape = first.shape[1:]
-    if len(shape) == 1 and plan.features == "pixels" and shape[0] > MOST_FEATURES:
+    if len(shape) == 1 and settings.features == "pixels" and shape[0] > MOST_FEATURES:
         raise DataError(_too_many(shape[0]))
     samples = first
-    if plan.features != "pixels" and plan.statistics_from != "nowhere":
+    if settings.features != "pixels" and settings.statistics_from != "nowhere":
         samples = _spread(sources, max(1, _SAMPLE_BYTES // (8 * math.prod(shape))), progress)
-    features = plan.features_for(samples, resolve_device(device))
+    features = settings.features_for(samples, resolve_device(device))
     if features is not None and features.n_features > MOST_FEATURES:
         raise DataError(_too_many(features.n_features))
     return features
@@ -230,7 +311,7 @@ def _counted(counts: Mapping[Any, int]) -> list[Found]:
     return [{"class": label, "samples": count} for label, count in counts.items()]
 
 
-def _holdings(path: Path, model: ReduNetClassifier) -> Found:
+def _holdings(path: Path, model: Estimator) -> Found:
     """What a model file holds."""
     moments = model.moments_
     return {

@@ -1,13 +1,13 @@
-"""Recipes: settings under one name, chosen in advance and frozen.
+"""Recipes: presets of settings with a name, chosen in advance on training data.
 
-`redunet recipes` lists them. In Python, `redunet.from_recipe` makes a model of
-one; on the command line, ``--recipe NAME`` does.
+`redunet recipes` lists them. In Python `redunet.from_recipe` makes a model with
+one of them; on the command line ``--recipe NAME`` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -18,13 +18,13 @@ from sklearn.utils.validation import check_array
 from redunet.errors import SettingsError
 from redunet.estimators.checked_input import one_line_errors
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.plan import STREAM, Plan
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of features and network, as a `Plan` has them.
+    """A preset of settings.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Recipe:
     cost : str
         What it takes.
     reached : str
-        What it reached, and the record that says so.
-    settings : mapping from a parameter of `Plan` to its value
-        What is not as usual.
+        The accuracy it reached, and the record that says so.
+    settings : mapping from a setting of `ModelSettings` to its value
+        Those that differ from the defaults.
     """
 
     purpose: str
@@ -45,10 +45,6 @@ class Recipe:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-
-    def plan(self, data: str | None = None) -> Plan:
-        """The plan of that recipe, for a data set of `redunet.datasets` where one is named."""
-        return Plan().changed({**self.settings, **({} if data is None else {"data": data})})
 
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -198,10 +194,6 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 """All recipes, by name."""
 
 
-OF_INPUT = ("normalize", "input_range")
-"""Settings of a model that no plan has: an experiment always takes the usual ones."""
-
-
 def find(name: str) -> Recipe:
     """The recipe of that name."""
     if not isinstance(name, str) or name not in RECIPES:
@@ -209,9 +201,12 @@ def find(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def planned(name: str | None) -> Plan:
-    """The plan of the recipe of that name; the usual one where none is named."""
-    return Plan() if name is None else find(name).plan()
+def model_settings(
+    recipe: str | None = None, changes: Mapping[str, Any] | None = None
+) -> ModelSettings:
+    """The settings of a recipe, or the defaults, with single ones replaced."""
+    settings = {} if recipe is None else find(recipe).settings
+    return ModelSettings().changed({**settings, **(changes or {})})
 
 
 def from_recipe(
@@ -229,7 +224,7 @@ def from_recipe(
     name : str
         "paper-mnist", "paper-cifar10", "images-fast", "images-best",
         "images-plain", "images-fixed", "images-small" or "features"; `redunet
-        recipes` says what each is for, takes and reached.
+        recipes` says what each is for, what it takes and what it reached.
     images : array-like of shape (n, height, width[, channels]), default=None
         What filters and statistics are learnt from, and what later samples look
         like: those of the first task, so that nothing leaks from later ones.
@@ -237,8 +232,8 @@ def from_recipe(
     device, memory
         As for `ReduNetClassifier`.
     **changes
-        Single settings in place of the recipe's: parameters of
-        `redunet.experiments.plan.Plan` but those of streams, ``normalize``, ``input_range``.
+        Single settings in place of the recipe's, see
+        `redunet.estimators.model_settings.ModelSettings`.
 
     Returns
     -------
@@ -255,40 +250,10 @@ def from_recipe(
     >>> model.n_features_in_, model.moments_.n_features  # 2 signs · 20 filters · 3 · 3 cells
     (64, 360)
     """
-    plan, of_input = of_model(changes, name)
+    settings = model_settings(name, changes)
     if images is not None:
         with one_line_errors():
             images = check_array(images, dtype="numeric", allow_nd=True)
     samples = None if images is None else np.asarray(images)
-    features = plan.features_for(samples, resolve_device(device))
-    model = plan.learner(features, device, memory)
-    model.set_params(**of_input)
-    return model
-
-
-def of_model(settings: Mapping[str, Any], name: str | None = None) -> tuple[Plan, dict[str, Any]]:
-    """Settings of a model that learns no stream of a known data set, checked.
-
-    Parameters
-    ----------
-    settings : mapping
-        Parameters of `Plan` but those of streams, and those of the input.
-    name : str, default=None
-        Of a recipe, whose settings they replace.
-
-    Returns
-    -------
-    plan : Plan
-    of_input : dict
-        Settings of the input, to be given to the estimator.
-    """
-    known = [field.name for field in fields(Plan) if field.name not in STREAM]
-    for key in settings:
-        if key not in (*known, *OF_INPUT):
-            raise SettingsError(
-                f"expected settings among {', '.join((*known, *OF_INPUT))}, got {key!r}"
-            )
-    of_input = {key: settings[key] for key in OF_INPUT if key in settings}
-    plan = planned(name).changed({k: v for k, v in settings.items() if k not in of_input})
-    plan.settings()  # a mistake shows before the work
-    return plan, of_input
+    features = settings.features_for(samples, resolve_device(device))
+    return settings.learner(features, device, memory)

@@ -12,11 +12,13 @@ import pytest
 
 import redunet
 from redunet import ReduNetClassifier, ReduNetError, SettingsError
+from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.recipes import RECIPES, find, from_recipe, model_settings
 from redunet.experiments.compare import compare
-from redunet.experiments.plan import FEATURES, STREAM, Plan
-from redunet.experiments.recipes import RECIPES, find, from_recipe, of_model, planned
+from redunet.experiments.plan import Plan, planned
 from redunet.experiments.reproduce import REPRODUCTIONS
-from redunet.features import Flatten, PatchFilters
+from redunet.experiments.streams import StreamSettings
+from redunet.features import Flatten, PatchFilters, known_names
 from tests.own_data import done, refused
 from tests.small_images import images_of
 from tests.tiny_data import Tiny
@@ -35,12 +37,12 @@ SET = ("--set", "n_filters=4")
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_a_plan_that_can_be_carried_out(name: str) -> None:
-    plan = find(name).plan("mnist")
+    plan = planned(name, data="mnist")
     assert plan.data == "mnist"
-    assert set(plan.kinds) <= set(FEATURES)
-    assert plan == Plan(data="mnist", **RECIPES[name].settings).checked()
-    assert plan.settings().to_dict().items() <= plan.to_dict().items()
-    assert not RECIPES[name].settings.keys() & {*STREAM, "seed"}
+    assert set(plan.kinds) <= set(known_names())
+    assert plan == Plan(data="mnist", **RECIPES[name].settings)
+    assert plan.network().to_dict().items() <= plan.to_dict().items()
+    assert not RECIPES[name].settings.keys() & {*StreamSettings.names(), "seed"}
     assert RECIPES[name].purpose.endswith(".")
     with pytest.raises(TypeError):
         RECIPES["mine"] = RECIPES[name]  # type: ignore[index]
@@ -104,7 +106,7 @@ def test_a_classifier_from_a_recipe_has_its_settings() -> None:
 def test_filters_come_from_the_images_given() -> None:
     how: dict[str, Any] = {**SMALL, "features": "patches", "standardized": False, "root": False}
     model = from_recipe("images-fast", X[FIRST], **how)
-    settings = find("images-fast").plan()
+    settings = planned("images-fast")
     theirs = PatchFilters.learn(
         X[FIRST],
         settings.seed,
@@ -159,11 +161,11 @@ def test_a_mistake_is_one_line(
 
 
 def test_single_settings_replace_a_recipe_and_are_checked_before_the_work() -> None:
-    plan, of_input = of_model({"n_layers": 3, "normalize": "class"}, "images-fast")
-    assert plan == find("images-fast").plan().changed({"n_layers": 3})
-    assert of_input == {"normalize": "class"}
+    own = {"n_layers": 3, "normalize": "class", "input_range": (0, 255)}
+    settings = model_settings("images-fast", own)
+    assert settings == ModelSettings(**{**find("images-fast").settings, **own})
     with pytest.raises(SettingsError, match="expected readout to be one of"):
-        of_model({"readout": "x"})
+        model_settings(None, {"readout": "x"})
 
 
 # From the command line
@@ -215,7 +217,7 @@ def test_run_takes_a_recipe_then_a_file_then_settings(tmp_path: Path) -> None:
     done("run", "--data", "digits", "--out", tmp_path, *words)
     record = json.loads((tmp_path / "record.json").read_text())
     own = {"train_per_class": 20, "test_per_class": 5, "n_filters": 5, "patch_size": 3}
-    plan = find("images-fast").plan("digits").changed({**own, "ridge": 0.5})
+    plan = planned("images-fast", data="digits").changed({**own, "ridge": 0.5})
     settings = record["variants"][0]["settings"]
     assert {**settings, "n_components": plan.n_components} == json.loads(json.dumps(plan.to_dict()))
     assert "redunet run --data digits --recipe images-fast --set n_filters=5" in record["command"]
@@ -236,7 +238,7 @@ def test_compare_gives_the_recipes_features_to_closed_form_methods(tmp_path: Pat
     done("compare", "--data", "digits", "--out", tmp_path, *words, *small)
     record = json.loads((tmp_path / "record.json").read_text())
     network, lda = record["methods"]
-    plan = find("images-fast").plan("digits").changed({"n_filters": 5, "patch_size": 3})
+    plan = planned("images-fast", data="digits").changed({"n_filters": 5, "patch_size": 3})
     assert network["settings"].items() <= json.loads(json.dumps(plan.to_dict())).items()
     assert lda["settings"]["features"] == "patches"
     assert lda["settings"]["cells"] == plan.cells

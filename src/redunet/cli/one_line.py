@@ -1,0 +1,139 @@
+"""How commands end: an exit code, and one line when something was wrong."""
+
+from __future__ import annotations
+
+import errno
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from redunet.cli import interrupts, streams
+from redunet.cli.terminal import note
+from redunet.errors import ReduNetError
+
+EXIT_CODES = (
+    "Exit codes: 0, done; 1, stopped before the end, by Ctrl-C, out of memory, or because the "
+    "output could not be written, and the line on standard error says whether a model file was "
+    "changed; 2, something given could not be used, one line says what, and nothing was changed."
+)
+
+# Typer brings Click along in some versions, and imports it in others.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+_OF_THE_PLACE = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.ELOOP,
+    errno.EMFILE,
+    errno.ENAMETOOLONG,
+    errno.ENOSPC,
+    errno.EPERM,
+    errno.EROFS,
+}
+
+
+class _StoppedError(Exception):
+    """Ctrl-C, under a name that Typer leaves alone."""
+
+
+class OneLineErrors(TyperGroup):
+    """A user's mistake is one line and exit code 2; an interruption one line and exit code 1."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that the words ask for; give its exit code, or end the process."""
+        interrupts.reset()
+        failure: BaseException | None = None
+        code = 0
+        try:
+            code = super().main(args, "redunet", complete_var, False, **extra) or 0
+            sys.stdout.flush()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is unforeseen
+            failure = error
+        interrupts.deaf()
+        if failure is not None or interrupts.heard():
+            code = _exit_code(failure)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, with a help text whose paragraphs fill the width of the terminal."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _without_types(command.get_params(ctx))
+            command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help or "")
+        return command
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options of the program itself."""
+        return _without_types(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command of a context."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise _StoppedError(interrupts.message(stop)) from None
+
+
+def _without_types(params: Any) -> Any:
+    """Options, of which those that take no value show none in the help."""
+    for option in params:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return params
+
+
+def _exit_code(error: BaseException | None) -> int:
+    """Say in one line what went wrong; what nobody foresaw is raised again."""
+    if isinstance(error, _StoppedError):
+        note(str(error))
+        return 1
+    if error is None or isinstance(error, KeyboardInterrupt) or interrupts.heard():
+        note(interrupts.message())
+        return 1
+    if isinstance(error, streams.OutputError):
+        streams.discard()
+        if not error.broken_pipe:
+            note(f"{error}; {interrupts.state()}")
+        return 1
+    if isinstance(error, ReduNetError):
+        note(str(error))
+        return 2
+    if isinstance(error, _UsageError):
+        return _usage(error)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "memory" in str(error)
+    ):
+        note(f"out of memory; {interrupts.state()}")
+        return 1
+    if isinstance(error, OSError) and error.errno in _OF_THE_PLACE and error.filename is not None:
+        note(f"cannot use {error.filename}: {error.strerror}")
+        return 2
+    raise error
+
+
+def _usage(error: Any) -> int:
+    """A mistake in the words of the command; without any words, the help."""
+    command = error.ctx.command_path if error.ctx else "redunet"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.format_message())
+        return 2
+    said = " ".join(error.format_message().split()).rstrip(".")
+    said = said.replace(". Did you mean", ": did you mean")
+    see = f" See {command} --help" if said.endswith("?") else f"; see {command} --help"
+    note(said[:1].lower() + said[1:] + see)
+    return 2

@@ -1,0 +1,122 @@
+"""What closed-form estimators share: scores of classes, solved from the moments when needed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from torch import Tensor
+
+from redunet.core.moments import ClassMoments
+from redunet.errors import SettingsError
+from redunet.estimators.base import MomentEstimator
+from redunet.estimators.settings import resolve_device
+from redunet.estimators.state import State
+
+_ROWS = 2048
+"""New samples at a time."""
+
+
+class Solution(Protocol):
+    """What a method computes from moments."""
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k), from scores, (n, k)."""
+
+
+class ClosedForm(ClassifierMixin, MomentEstimator):
+    """A classifier that is a function of the class moments, solved when it is next needed.
+
+    A subclass sets its ``kind``, checks its own parameters in `own_settings` and
+    solves in `_solve`; `redunet.estimators.register` makes it known to `load`
+    and to the command line. New samples are scaled as those that were learnt:
+    to the unit sphere, or with ``normalize="class"`` from the range given.
+    """
+
+    kind: ClassVar[str]
+    """What model files and records call it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What people call it: the words of the class name, such as "linear-discriminant"."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each sample: ndarray of shape (n,)."""
+        state = self._fitted()
+        labels = np.asarray(state.moments.labels)
+        predicted: NDArray[Any] = labels[self._scores(state, X).argmax(dim=1).numpy()]
+        return predicted
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The score of each class; the highest wins.
+
+        Returns
+        -------
+        ndarray of shape (n, k), or (n,) for two classes
+            For two classes, how much higher the second one's score is.
+        """
+        scores = self._scores(self._fitted(), X)
+        if scores.shape[1] == 2:
+            scores = scores[:, 1] - scores[:, 0]
+        values: NDArray[np.float64] = scores.numpy()
+        return values
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each class: ndarray of shape (n, k), rows of sum 1."""
+        state = self._fitted()
+        solution = self._solution(state, resolve_device(self.device))
+        probabilities: NDArray[np.float64] = solution.probabilities(self._scores(state, X)).numpy()
+        return probabilities
+
+    @property
+    def solution_(self) -> Solution:
+        """The solution of the moments and settings as they are now, in float64."""
+        return self._solution(self._fitted(), resolve_device(self.device))
+
+    def _solution(self, state: State, device: str) -> Solution:
+        settings = self.own_settings()
+        return state.kept.get(
+            "solution",
+            (device, *settings.values()),
+            lambda: self._solve(state.moments, device, **settings),
+        )
+
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters of the method itself, by name, checked."""
+        return {}
+
+    def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> Solution:
+        """The solution for class moments and the method's own settings, in float64."""
+        raise NotImplementedError
+
+    def _scores(self, state: State, X: ArrayLike) -> Tensor:
+        """Scores of all samples on the CPU, (n, k)."""
+        rows = self._rows_to_predict(state, X)
+        device = resolve_device(self.device)
+        solution = self._solution(state, device)
+        return torch.cat(
+            [
+                solution.scores(state.embedding.vectors(rows[start : start + _ROWS], device)).cpu()
+                for start in range(0, len(rows), _ROWS)
+            ]
+        )
+
+    def _check_parameters(self, n_features: int) -> None:
+        self.own_settings()
+
+    def _plain_settings(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.own_settings()}
+
+    @classmethod
+    def _made_with(cls, values: dict[str, Any]) -> Self:
+        if values.get("kind") != cls.kind:
+            raise SettingsError(f"expected a model of {cls.__name__}")
+        return cls(**{name: value for name, value in values.items() if name != "kind"})

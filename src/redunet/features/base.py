@@ -1,0 +1,119 @@
+"""What a feature map is, and how it is saved and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+from redunet.errors import DataError
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """What an estimator asks of a feature map.
+
+    A map that is made of others has also ``parts``, these maps, and a class method
+    ``from_parts`` that makes it from them. One that is learnt from data may name
+    in ``holds`` what it holds of that data.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one raw sample."""
+
+    @property
+    def n_features(self) -> int:
+        """d, the length of a feature vector."""
+
+    @property
+    def learnt_from_data(self) -> bool:
+        """Whether the map holds statistics of somebody's data, which `forget` cannot withdraw."""
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d) in float64, of raw samples, (n, *input_shape)."""
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Constructor arguments, as plain values and as tensors, that make this map again."""
+
+
+C = TypeVar("C", bound=type)
+
+_KINDS: dict[str, Any] = {}
+
+
+def register(cls: C) -> C:
+    """Make a class of feature maps known, so that model files with such maps can be read.
+
+    Use it as a decorator. The class's ``kind`` is the name in files; the class is
+    called with what its `to_state` gave, or its ``from_parts`` with its parts.
+    """
+    _KINDS[cls.kind] = cls  # type: ignore[attr-defined]
+    return cls
+
+
+def held_of_data(features: FeatureMap | None) -> str | None:
+    """What a feature map holds of the data that it was learnt from; None where it was not.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from redunet.features import Flatten, Standardize
+    >>> held_of_data(Standardize.learn(torch.tensor([[1.0], [3.0]])))
+    'means and deviations'
+    >>> held_of_data(Flatten((3,))) is None
+    True
+    """
+    if features is None or not features.learnt_from_data:
+        return None
+    parts = getattr(features, "parts", None)
+    if parts is None:
+        return str(getattr(features, "holds", "statistics"))
+    held = map(held_of_data, parts)
+    return ", and ".join(dict.fromkeys(part for part in held if part is not None))
+
+
+def state_of_parts(parts: Mapping[str, FeatureMap]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The states of named maps, as one state.
+
+    Returns
+    -------
+    values : dict from a name to the kind and the plain values of that map
+    tensors : dict
+        The maps' own names, after the map's name and a dot.
+    """
+    values: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
+    for name, part in parts.items():
+        own, held = part.to_state()
+        values[name] = {"kind": part.kind, "values": own}
+        tensors |= {f"{name}.{key}": tensor for key, tensor in held.items()}
+    return values, tensors
+
+
+def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
+    """The feature map whose state was saved."""
+    if kind not in _KINDS:
+        raise DataError(f"expected a feature map among {', '.join(_KINDS)}, got {kind!r}")
+    cls = _KINDS[kind]
+    if hasattr(cls, "from_parts"):
+        parts = {name: _part(name, values[name], tensors) for name in values}
+        of_parts: FeatureMap = cls.from_parts(parts)
+        return of_parts
+    plain = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    restored: FeatureMap = cls(**plain, **tensors)
+    return restored
+
+
+def _part(name: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
+    own = {
+        key.removeprefix(f"{name}."): tensor
+        for key, tensor in tensors.items()
+        if key.startswith(f"{name}.")
+    }
+    return restore(state["kind"], state["values"], own)

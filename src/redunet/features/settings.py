@@ -1,0 +1,233 @@
+"""Feature maps by name: the settings that say which map a model has, and the map made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from redunet.errors import SettingsError
+from redunet.features.base import FeatureMap
+from redunet.features.chain import Chain
+from redunet.features.lift import GaussianLift
+from redunet.features.mirrored import Mirrored
+from redunet.features.patches import PatchFilters
+from redunet.features.root import Root
+from redunet.features.scattering import Scattering
+from redunet.features.standardize import Flatten, Standardize
+from redunet.features.together import Together
+from redunet.validation import Declared, choice, flag, number, setting, whole
+
+Images = Any
+"""Samples, array of shape (n, …): what a map learns from, and the shape of later samples."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A feature map that settings can name.
+
+    Parameters
+    ----------
+    make : callable
+        From the settings and images to the map.
+    learns : callable, default=never
+        From the settings to whether the map is learnt from images.
+    random : bool, default=False
+        Whether the seed makes a difference.
+    local : bool, default=False
+        Whether ``mirrored``, ``root`` and ``standardized`` apply to it.
+    """
+
+    make: Callable[[FeatureSettings, Images], FeatureMap]
+    learns: Callable[[FeatureSettings], bool] = lambda settings: False
+    random: bool = False
+    local: bool = False
+
+
+_NAMED: dict[str, Named] = {}
+
+
+def register_name(name: str, named: Named) -> None:
+    """Let settings name a feature map, as in ``features="patches"``."""
+    _NAMED[name] = named
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of feature maps that settings can have."""
+    return tuple(_NAMED)
+
+
+def _features(name: str, value: Any) -> str:
+    if isinstance(value, str) and set(value.split("+")) <= _NAMED.keys():
+        return value
+    raise SettingsError(
+        f"expected {name} to be one of {', '.join(_NAMED)}, or several with + between them, "
+        f"got {value!r}"
+    )
+
+
+@dataclass(frozen=True)
+class FeatureSettings(Declared):
+    """Which feature map a model has, and what it is made from."""
+
+    features: str = setting(
+        "pixels",
+        _features,
+        """The feature map: "pixels", "standardize" (one mean and deviation for all values),
+        "standardize-pixel" (one for each value), "lift" (random Gaussian kernels, rectified),
+        "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale fewer),
+        "patches" (filters that are patches of images) or "patches-kmeans" (centroids of patches);
+        or several of them side by side, such as "patches+scattering".""",
+        "str",
+    )
+    statistics_from: str = setting(
+        "first-task",
+        choice("first-task", "whole-training-set", "nowhere"),
+        """Where means, deviations and patches come from: "first-task" looks at no later task;
+        "whole-training-set", the paper's choice, does; "nowhere" is for lifts without a mean image
+        and for scattering that is not standardized.""",
+        '{"first-task", "whole-training-set", "nowhere"}',
+    )
+    mean_per: str = setting(
+        "pixel",
+        choice("pixel", "channel"),
+        "Of lifts: what has a mean of its own.",
+        '{"pixel", "channel"}',
+    )
+    n_kernels: int = setting(5, whole(1, 2**16), "Of lifts: the number of kernels.", "int")
+    centred: bool = setting(
+        False, flag, "Of lifts: whether each image's and each kernel's mean is subtracted.", "bool"
+    )
+    n_scales: int = setting(2, whole(1, 32), "Of scattering: J, the number of scales.", "int")
+    pool: int = setting(
+        1, whole(1, 2**16), "Of scattering: windows averaged along each side.", "int"
+    )
+    n_filters: int = setting(200, whole(1, 2**20), "Of patches: the number of filters.", "int")
+    patch_size: int = setting(6, whole(1, 2**16), "Of patches: the side of a patch.", "int")
+    cells: int = setting(2, whole(1, 2**16), "Of patches: pooling cells along each side.", "int")
+    threshold: float = setting(
+        0.25, number(-math.inf), "Of patches: what is subtracted from each response.", "float"
+    )
+    mirrored: bool = setting(
+        False,
+        flag,
+        """Of scattering and patches: whether the features of an image and of its mirror image
+        are added up.""",
+        "bool",
+    )
+    root: bool = setting(
+        False,
+        flag,
+        "Of scattering and patches: whether the square root of each feature is taken.",
+        "bool",
+    )
+    standardized: bool = setting(
+        True,
+        flag,
+        """Of scattering and patches: whether each feature is shifted and scaled by its mean and
+        deviation.""",
+        "bool",
+    )
+    seed: int = setting(0, whole(0, 2**32 - 1), "Of kernels, patches and subsets of data.", "int")
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.statistics_from == "nowhere" and self.needs_images:
+            raise SettingsError(
+                f"expected statistics_from to name images, as {self.features} needs some to learn "
+                f"from, got 'nowhere'"
+            )
+
+    @property
+    def kinds(self) -> list[str]:
+        """The names of the maps side by side, most often one."""
+        return self.features.split("+")
+
+    @property
+    def needs_images(self) -> bool:
+        """Whether the map is learnt from images."""
+        named = [_NAMED[kind] for kind in self.kinds]
+        return any(one.learns(self) or (one.local and self.standardized) for one in named)
+
+    @property
+    def random_features(self) -> bool:
+        """Whether the seed makes a difference to the map."""
+        return any(_NAMED[kind].random for kind in self.kinds)
+
+    def features_from(self, images: Images, device: str = "cpu") -> FeatureMap:
+        """The map, learnt from images where it has to be.
+
+        Parameters
+        ----------
+        images : array of shape (n, …)
+            Where nothing is learnt, only their shape matters.
+        device : str, default="cpu"
+            Where features to be standardized are computed; the map is the same for each.
+        """
+        maps = tuple(self._one(_NAMED[kind], images, device) for kind in self.kinds)
+        return maps[0] if len(maps) == 1 else Together(maps)
+
+    def _one(self, named: Named, images: Images, device: str) -> FeatureMap:
+        features = named.make(self, images)
+        if not named.local:
+            return features
+        if self.mirrored:
+            features = Mirrored(features)
+        if self.root:
+            features = Chain(features, Root(features.n_features))
+        return Chain.standardized(features, images, device) if self.standardized else features
+
+
+def _lift(relu: bool) -> Callable[[FeatureSettings, Images], FeatureMap]:
+    def make(settings: FeatureSettings, images: Images) -> FeatureMap:
+        if images.ndim == 3:
+            images = images[..., None]
+        kernels, centred = settings.n_kernels, settings.centred
+        if settings.statistics_from == "nowhere":
+            return GaussianLift(settings.seed, images.shape[1:], kernels, relu, centred)
+        per: Any = settings.mean_per
+        return GaussianLift.learn(
+            images, settings.seed, n_kernels=kernels, relu=relu, centred=centred, per=per
+        )
+
+    return make
+
+
+def _scattering(fewer: int) -> Callable[[FeatureSettings, Images], FeatureMap]:
+    return lambda settings, images: Scattering(
+        images.shape[1:], settings.n_scales - fewer, pool=settings.pool
+    )
+
+
+def _patches(source: Any) -> Callable[[FeatureSettings, Images], FeatureMap]:
+    return lambda settings, images: PatchFilters.learn(
+        images,
+        settings.seed,
+        settings.n_filters,
+        settings.patch_size,
+        cells=settings.cells,
+        threshold=settings.threshold,
+        source=source,
+    )
+
+
+def _always(settings: FeatureSettings) -> bool:
+    return True
+
+
+_NAMED.update(
+    {
+        "pixels": Named(lambda settings, images: Flatten(images.shape[1:])),
+        "standardize": Named(lambda settings, images: Standardize.learn(images), learns=_always),
+        "standardize-pixel": Named(
+            lambda settings, images: Standardize.learn(images, per="pixel"), learns=_always
+        ),
+        "lift": Named(_lift(relu=True), random=True),
+        "lift-linear": Named(_lift(relu=False), random=True),
+        "scattering": Named(_scattering(fewer=0), local=True),
+        "finer-scattering": Named(_scattering(fewer=1), local=True),
+        "patches": Named(_patches("random"), learns=_always, random=True, local=True),
+        "patches-kmeans": Named(_patches("kmeans"), learns=_always, random=True, local=True),
+    }
+)

@@ -1,0 +1,106 @@
+"""Model files of every estimator: the same commands do the same with all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from redunet import estimators
+from redunet.features import Flatten
+from tests.own_data import IMAGES, SHAPE, WORDS, done, refused, write_csv, write_npz
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+N = len(IMAGES)
+ALL, EVEN, ODD = range(N), range(0, N, 2), range(1, N, 2)
+NAMES = ["nearest-mean", "linear-discriminant", "quadratic-discriminant", "ridge"]
+
+
+def made(name: str, rows: Any, **settings: Any) -> Any:
+    """What the library makes of rows."""
+    model: Any = estimators.estimator_named(name)(**settings, features=Flatten(SHAPE))
+    return model.fit(IMAGES[rows], WORDS[rows])
+
+
+def saved(model: Any, path: Path) -> bytes:
+    model.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_takes_the_files_of_every_estimator(name: str, tmp_path: Path) -> None:
+    one, other, whole = tmp_path / "one", tmp_path / "other", tmp_path / "library"
+    even, odd = write_npz(tmp_path / "even", EVEN), write_npz(tmp_path / "odd", ODD)
+    done("learn", one, even, "--estimator", name)
+    done("learn", other, odd, "--estimator", name)
+    assert one.read_bytes() == saved(made(name, EVEN), whole)
+    done("merge", one, other, "--out", tmp_path / "both")
+    model = made(name, ALL)
+    assert (tmp_path / "both").read_bytes() == saved(model, whole)
+    done("learn", one, odd)
+    assert one.read_bytes() == whole.read_bytes()
+
+    found = json.loads(done("evaluate", one, even, odd, "--json").stdout)
+    assert found["accuracy"] == np.mean(model.predict(IMAGES) == WORDS)
+    done("predict", one, even, "--out", tmp_path / "labels.csv")
+    rows = (tmp_path / "labels.csv").read_text().splitlines()[1:]
+    assert len(rows) == len(EVEN)
+    probabilities = np.array([row.split(",")[-4:] for row in rows], dtype=float)
+    np.testing.assert_allclose(probabilities, model.predict_proba(IMAGES[EVEN]), atol=1e-6)
+
+    assert json.loads(done("verify", one, "--json").stdout)["estimator"] == name
+    assert f"Estimator: {name}." in done("verify", one).stdout
+    done("unlearn", one, odd)
+    assert one.read_bytes() == saved(made(name, EVEN), whole)
+    done("forget", one, "cat")
+    rest = np.array([row for row in EVEN if WORDS[row] != "cat"])
+    assert one.read_bytes() == saved(made(name, rest), whole)
+
+
+def test_settings_of_an_estimator_are_kept_in_the_file(tmp_path: Path) -> None:
+    data = write_npz(tmp_path / "all", ALL)
+    done("learn", tmp_path / "model", data, "--estimator", "qda", "--set", "distance=correlation")
+    model = estimators.load(tmp_path / "model")
+    assert isinstance(model, estimators.QuadraticDiscriminant)
+    assert model.distance == "correlation"
+
+
+def test_inspect_shows_what_applies(tmp_path: Path) -> None:
+    done("learn", tmp_path / "model", write_csv(tmp_path / "all", ALL), "--estimator", "ridge")
+    found = json.loads(done("inspect", tmp_path / "model", "--json").stdout)
+    assert found["estimator"] == "ridge"
+    assert "delta_R" not in found
+    vectors = IMAGES.reshape(N, -1) / np.linalg.norm(IMAGES.reshape(N, -1), axis=1, keepdims=True)
+    means = np.stack([vectors[label == WORDS].mean(axis=0) for label in np.unique(WORDS)])
+    expected = np.linalg.norm(means[:, None] - means, axis=2)
+    np.testing.assert_allclose(found["distances"], expected, atol=1e-5)
+    said = done("inspect", tmp_path / "model").stdout
+    assert "Estimator: ridge." in said
+    assert "distance between their means" in said
+    assert "ΔR" not in said
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    data, model = write_npz(tmp_path / "all", ALL), tmp_path / "model"
+    assert refused("learn", model, data, "--estimator", "svm") == (
+        "expected an estimator among redunet, nearest-mean, linear-discriminant, ridge, "
+        "quadratic-discriminant, got 'svm'"
+    )
+    assert refused("learn", model, data, "--estimator", "ncm", "--set", "n_layers=3") == (
+        "expected settings of nearest-mean, its features or its input, got 'n_layers': its own are "
+        "none"
+    )
+    assert not model.exists()
+    done("learn", model, data, "--estimator", "ridge")
+    assert "exists and keeps the settings that it was made with: leave out estimator" in refused(
+        "learn", model, data, "--estimator", "ridge"
+    )
+    done("learn", tmp_path / "network", data, "--set", "n_layers=1", "--set", "n_components=2")
+    said = refused("merge", tmp_path / "network", model, "--out", tmp_path / "both")
+    assert said == (
+        f"{tmp_path / 'network'} and {model}: expected a ReduNetClassifier to merge, got Ridge"
+    )

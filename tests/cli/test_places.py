@@ -48,7 +48,10 @@ def test_images_of_another_size_or_mode(tmp_path: Path, taught: dict[str, Path])
         assert "clear.png (mode RGBA, expected L or RGB, not transparent)" in said
         assert "large.png (5 x 3 L, expected 4 x 3 L)" in said
         assert "red.png (4 x 3 RGB, expected 4 x 3 L)" in said
-        assert said.endswith("mend or remove them, or pass --skip-bad\n")
+        assert said.endswith(
+            "mend or remove them, or create the model with --resize 32 to scale and crop all "
+            "images, or pass --skip-bad to leave them out\n"
+        )
     # Another size throughout.
     other = tmp_path / "o" / "ant"
     other.mkdir(parents=True)
@@ -77,7 +80,11 @@ def test_unreadable_files_among_many(tmp_path: Path, taught: dict[str, Path]) ->
     assert f"{folder / 'bee' / '0.png'} (" in said
     assert " and 4 more: mend or remove them, or pass --skip-bad" in said
     assert not (tmp_path / "new").exists()
-    result = redunet("learn", tmp_path / "new", folder, "--skip-bad", "--set", "n_layers=2")
+    said = refused("learn", tmp_path / "new", folder, "--skip-bad")
+    assert said.endswith("or pass --skip-bad twice to leave out more than a tenth")
+    assert not (tmp_path / "new").exists()
+    twice = ("--skip-bad", "--skip-bad")
+    result = redunet("learn", tmp_path / "new", folder, *twice, "--set", "n_layers=2")
     assert result.exit_code == 0
     assert "left out 9 images that cannot be used" in result.stderr
     assert (tmp_path / "new").read_bytes() == taught["images"].read_bytes()
@@ -145,7 +152,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path, taught: dict[str, Path]) -> Non
         assert "cannot read" in refused(words[0], tmp_path / "none", *words[1:])
     assert "not a redunet model" in refused("learn", data, data)
     for name in ("none.csv", "none"):
-        assert "there is no such file" in refused("learn", taught["images"], tmp_path / name)
+        assert "No such file" in refused("learn", taught["images"], tmp_path / name)
     (tmp_path / "d.txt").write_text("")
     assert "expected .npz, .npy, .csv" in refused("learn", taught["images"], tmp_path / "d.txt")
     assert "got 'x'" in refused("forget", taught["images"], "x")
@@ -201,7 +208,7 @@ def test_no_space_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("redunet.cli.files.lock.json.dumps", full)
+    monkeypatch.setattr("redunet.lock.json.dumps", full)
     assert "No space left" in refused("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
     assert not list(tmp_path.glob(".*"))
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,16 @@ def test_several_that_learn_at_once_do_so_one_after_another(tmp_path: Path, mode
     assert not list(tmp_path.glob(".*"))
 
 
+def test_two_that_predict_into_one_file_leave_a_whole_one(tmp_path: Path, model: Path) -> None:
+    parts = [write_part(tmp_path / f"{i}.npz", slice(0, 20 + 20 * i)) for i in range(2)]
+    words = (model, tmp_path / "same.csv", *parts)
+    process = start(*words, program=("-m", "tests.cli.test_processes", "predict_race"))
+    said, complaint = process.communicate(timeout=120)
+    assert process.returncode == 0, complaint
+    assert (json.loads(said.splitlines()[-1]), complaint) == (0, "")
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_data_larger_than_memory(tmp_path: Path) -> None:
     X, *_ = write_endless(tmp_path, rows=2**21)
     rows = 2**15
@@ -163,7 +174,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         result = CliRunner().invoke(main, ["learn", str(tmp_path / "m"), str(part)])
         assert result.exit_code == 1
         assert result.stderr == f"redunet: out of memory; {tmp_path / 'm'} is as it was\n"
-    assert "there is no such file" in refused("learn", tmp_path / "m", tmp_path / "none.npz")
+    assert "No such file" in refused("learn", tmp_path / "m", tmp_path / "none.npz")
 
 
 # The processes
@@ -171,17 +182,32 @@ def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
 
 def race(model: str, *parts: str) -> list[int]:
     """Learn each part in a process of its own, all at once."""
-    from redunet.cli.app import main
-    from redunet.cli.files import lines, teach
+    return at_once([["learn", model, part, "--quiet"] for part in parts])
 
-    assert lines, teach  # loaded once, not by each child
+
+def predict_race(model: str, out: str, *parts: str) -> int:
+    """Predict each part in a process of its own, all into one file, ten times; count faults."""
+    commands = [["predict", model, part, "-o", out, "--quiet"] for part in parts]
+    alone = []
+    for command in commands:
+        assert at_once([command]) == [0]
+        alone.append(Path(out).read_bytes())
+    exits = [(at_once(commands), Path(out).read_bytes() in alone) for _ in range(10)]
+    return sum(any(codes) or not whole for codes, whole in exits)
+
+
+def at_once(commands: list[list[str]]) -> list[int]:
+    """Run each command in a process of its own; how they ended."""
+    from redunet.cli.app import main
+    from redunet.cli.files import ask, lines, teach
+
+    assert ask, (lines, teach)  # loaded once, not by each child
     children = []
-    for part in parts:
+    for words in commands:
         pid = os.fork()
         if not pid:
             try:
-                main(["learn", model, part, "--quiet"], standalone_mode=False)
-                os._exit(0)
+                os._exit(main(words, standalone_mode=False) or 0)
             finally:
                 os._exit(1)
         children.append(pid)
@@ -214,7 +240,9 @@ def limited(folder: str) -> None:
 
 if __name__ == "__main__":
     job, *words = sys.argv[1:]
-    if job == "race":
-        print(json.dumps(race(*words)))  # noqa: T201
-    else:
-        limited(*words)
+    jobs: dict[str, Callable[..., object]] = {
+        "race": race,
+        "predict_race": predict_race,
+        "limited": limited,
+    }
+    print(json.dumps(jobs[job](*words)))  # noqa: T201

@@ -44,7 +44,7 @@ def test_closed_output_is_one_line_and_nothing_is_done(tmp_path: Path) -> None:
 def test_closed_errors_and_input_do_no_harm(tmp_path: Path) -> None:
     data = write_npz(tmp_path / "d", range(20))
     result = shell(f"$R learn {tmp_path}/m {data} 2>&- <&-; echo $?; $R verify {tmp_path}/m")
-    first, *_, code, intact, _ = result.stdout.splitlines()
+    first, _, code, intact, *_ = result.stdout.splitlines()
     assert first.startswith("Learnt 20 samples")
     assert code == "0"
     assert "is intact" in intact

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse  # type: ignore[import-untyped]
+import torch
 from sklearn.exceptions import NotFittedError
 
 from redunet import ReduNetClassifier, ReduNetError
@@ -108,6 +109,27 @@ BAD_Y: dict[str, tuple[Any, type[Exception], str]] = {
     "dates": (np.array(["2020-01-01"] * N, dtype="M8[D]"), TypeError, "int or str, got datetime"),
     "missing": (pd.Series(["a", pd.NA] * (N // 2), dtype="string"), TypeError, "NA"),
 }
+BAD_Y |= {
+    "uint64": (y.astype(np.uint64) + np.uint64(2**63), ValueError, "64 bits.*got 922337203685477"),
+    "large-list": ([2**63, 1] * (N // 2), ValueError, "64 bits|abel"),
+    "larger-list": ([2**64, 1] * (N // 2), ValueError, "abel"),
+    "mixed-signs": ([2**63, -1] * (N // 2), ValueError, "abel"),
+    "mixed-with-float": ([2**53 + 1, 1.0] * (N // 2), ValueError, "several whole numbers"),
+    "large-floats": (y + 2.0**53, ValueError, "several whole numbers"),
+    "large-float32": ((y + 2.0**24).astype(np.float32), ValueError, "several whole numbers"),
+    "masked": (np.ma.array(y, mask=y == 1), ValueError, "labels without masked.*got 8 masked"),
+    "nul": (["a", "a\0"] * (N // 2), ValueError, "end in a NUL"),
+    "nul-tuple": (("b\0",) * N, ValueError, "end in a NUL"),
+    "nul-objects": (np.array(["a", "a\0"] * (N // 2), dtype=object), ValueError, "end in a NUL"),
+    "nul-series": (pd.Series(["a", "a\0"] * (N // 2)), ValueError, "end in a NUL"),
+    "surrogate": (["a", "\ud800"] * (N // 2), ValueError, "half a surrogate"),
+    "beyond-unicode": (
+        np.full(4 * N, 0xFFFFFFF, np.uint32).view("U4"),
+        ValueError,
+        "beyond Unicode",
+    ),
+}
+BAD_X["masked"] = (np.ma.array(X, mask=X > 0), ValueError, "samples without masked.*masked: remove")
 OTHER_TYPE = {
     "words-after-numbers": (y, y.astype(str)),
     "numbers-after-words": (y.astype(str), y),
@@ -154,7 +176,9 @@ def test_labels_that_cannot_be_learnt(method: str, case: str) -> None:
 @pytest.mark.parametrize("method", LEARN)
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
 def test_numbers_that_are_no_labels(method: str, value: float) -> None:
-    check_learning(method, X, [value, 1.0] * (N // 2), ValueError, "contains|continuous")
+    check_learning(
+        method, X, [value, 1.0] * (N // 2), ValueError, "contains|continuous|several whole numbers"
+    )
 
 
 @pytest.mark.parametrize("method", [*ASK, "unlearn"])
@@ -219,7 +243,48 @@ def test_labels_outside_of_classes() -> None:
     before = state(model)
     with refused(ValueError, "expected labels among classes=, got 2"):
         model.partial_fit(X, y, classes=[0, 1])
+    wrong: list[Any] = [
+        [0, 1, 2, None], [None], "ab", 3.5, [[0]], [0, "a"], [math.nan], [0, 1, True],
+    ]  # fmt: skip
+    for classes in wrong:
+        with refused(ValueError, "classes="):
+            model.partial_fit(X, y, classes=classes)
+    with refused(ValueError, "expected labels among classes=, got 0"):
+        model.partial_fit(X, y, classes=[])
     assert state(model) == before
+    everything = np.array([0, 1, 2, 2**64 - 1], dtype=np.uint64)
+    assert fresh().partial_fit(X, y, classes=everything).classes_.tolist() == [0, 1, 2]
+    with refused(ValueError, "among classes=, got 9007199254740993"):
+        model.partial_fit(X[:1], [2**53 + 1], classes=[2**53, 1.0])
+    assert state(model) == before
+
+
+def test_labels_keep_their_identity() -> None:
+    for labels in (
+        [2**63 - 1, 2**63 - 2, -(2**63)],
+        [2**53 + 1, 2**53, 2**53 + 2],
+        ["7", "007", " 7"],
+        ["a", "\0a", "a\0b"],
+        ["é", "e\u0301", "É"],
+    ):
+        for make in (list, np.array, pd.Series):
+            found = fresh().fit(X, make([labels[label] for label in y])).classes_.tolist()
+            assert found == sorted(labels)
+    small = fresh().fit(X, y.astype(np.uint64) + np.uint64(2**63 - 3))
+    assert small.classes_.tolist() == [2**63 - 3, 2**63 - 2, 2**63 - 1]
+    assert fresh().fit(X, y + (2.0**53 - 3)).classes_.tolist() == [2**53 - 3, 2**53 - 2, 2**53 - 1]
+
+
+def test_arrays_that_know_of_masks_and_tensors_of_gradients() -> None:
+    expected = state(fresh().fit(X, y))
+    assert state(fresh().fit(np.ma.array(X), np.ma.array(y))) == expected
+    samples = torch.tensor(X, requires_grad=True)
+    assert state(fresh().fit(samples, torch.from_numpy(y))) == expected
+    assert state(fresh().fit(samples * 1, torch.tensor(y * 1.0, requires_grad=True))) == expected
+    model = fresh().fit(X, y)
+    assert np.array_equal(model.predict(samples), model.predict(X))
+    with refused(TypeError, "tensor that NumPy can hold"):
+        model.partial_fit(samples.detach().bfloat16(), y)
 
 
 @pytest.mark.parametrize("method", LEARN)

@@ -29,8 +29,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from redunet import FileAccessError, ReduNetClassifier
-from redunet.estimators import storage
+from redunet import FileAccessError, ReduNetClassifier, files
 from tests.conftest import classes_on_subspaces
 from tests.estimators.test_storage import ROOT, TINY, X, file_of, fresh, refusal, y
 
@@ -179,7 +178,6 @@ def test_leftovers_of_any_size_are_removed(tmp_path: Path) -> None:
     model = fresh().fit(X, y)
     with pytest.MonkeyPatch.context() as patch:  # what a killed save leaves, found by looking
         patch.setattr(os, "replace", lambda source, _: Path(source).with_name("x").touch())
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
         model.save(tmp_path / "model")
     [leftover] = set(listing(tmp_path)) - {"x"}
     for size in (0, 10, 10**6):
@@ -306,16 +304,16 @@ class Saver:
             os._exit(status)
 
     def save_until_line(self, number: int, pipe: int) -> None:
-        """Save the new model, but kill this process before the given line of storage.py."""
+        """Save the new model, but kill this process before the given line of files.py."""
         count = 0
 
         def trace(frame: FrameType, event: str, _: object) -> Any:
             nonlocal count
-            if frame.f_code.co_filename != storage.__file__:
+            if frame.f_code.co_filename != files.__file__:
                 return None
             count += event == "line"
             if count == number:
-                os.write(pipe, linecache.getline(storage.__file__, frame.f_lineno).encode())
+                os.write(pipe, linecache.getline(files.__file__, frame.f_lineno).encode())
                 os.kill(os.getpid(), signal.SIGKILL)
             return trace
 

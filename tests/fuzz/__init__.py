@@ -1,0 +1,1 @@
+"""Attacks that run for as long as one likes; the tests run a few seconds of each."""

@@ -57,7 +57,7 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("page.html"),
     samples: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="A data set, .npy, or .npz with x and perhaps y."),
+        typer.Option(metavar="DATA", help="A data set, or data as `redunet learn` takes it."),
     ] = None,
     rows: Annotated[
         str, typer.Option(metavar="I,J,...", help="Samples to follow; the first of each class.")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar
+from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar, size_of
 from redunet.cli.terminal import note, say, say_json
+from redunet.text import csv_cell, shown
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[
@@ -24,16 +26,19 @@ Label = Annotated[
     str | None,
     typer.Option(
         help="Column or array of the labels, by default the one called label, class, target or y; "
-        "for .npy the file that holds them."
+        "for .npy data, the .npy file of the labels."
     ),
 ]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and name them.")
+    int,
+    typer.Option(
+        "--skip-bad",
+        count=True,
+        help="Skip images that cannot be used, up to a tenth, and list them; twice: any number.",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but what was asked for, and errors.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer and errors.")]
 
 
 def learn(
@@ -53,13 +58,21 @@ def learn(
         typer.Option(help="Of a new model: pixels, standardize, standardize-pixel, lift, ..."),
     ] = None,
     settings: Settings = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Of a new model: scale images and crop them around the centre to SIZE pixels, "
+            "such as 32 or 48x32 (width x height); kept in the model.",
+        ),
+    ] = None,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Create a model or extend it: new classes, or more samples of old ones.
+    """Create a model, or add new classes or more samples to it.
 
     Data may be larger than memory. Settings are given when the model is created, and kept in it:
     an estimator, a recipe, and those of `redunet run` but for the stream's, and normalize and
@@ -77,9 +90,10 @@ def learn(
             model,
             data,
             given,
-            _wanted(True, label, skip_bad),
+            _wanted("required", label, skip_bad),
             estimator=estimator,
             recipe=recipe,
+            resize=size_of(resize),
             device=device,
             tell=_teller(quiet),
             progress=progress,
@@ -92,34 +106,46 @@ def predict(
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; else what is printed."),
+        typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; by default print CSV."),
     ] = None,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     memory: Memory = "2GB",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
+    raw_csv: Annotated[
+        bool, typer.Option("--raw-csv", help="Write no apostrophe before =, +, -, @ in CSV.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Label samples; write labels, and scores between 0 and 1 for each class.
+    """Predict labels of samples, with a score between 0 and 1 for each class.
 
-    Images may lie in one folder or in several, and a single image will do.
+    Images may be in one folder or in several, and a single image is enough. In CSV, a label or name
+    that begins with =, +, - or @ and is no number gets an apostrophe in front, so that no
+    spreadsheet runs it as a formula.
 
     Example: redunet predict birds.safetensors new-photos/ -o labels.csv
     """
     from redunet.cli.files import ask, lines, output
     from redunet.estimators import load
+    from redunet.files import refuse_overwriting
 
+    if out is not None:
+        refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
-    wanted = _wanted(False, label, skip_bad)
+    wanted = _wanted("ignored", label, skip_bad)
+    cell = str if raw_csv else csv_cell
     if out is None:
-        kind = output.json_lines if as_json else output.csv_lines
+        # A terminal would act on control characters in a name; a file takes names as they are.
+        show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
+        rows = partial(output.csv_lines, cell=show)
+        kind = output.json_lines if as_json else rows
         with progress_bar(quiet) as progress, kind(sys.stdout.buffer, known.classes_) as write:
             found = ask.predict(known, data, wanted, write, progress)
         _notes(found, quiet)
         return
     with progress_bar(quiet) as progress:
-        found = ask.predict(known, data, wanted, out, progress)
+        found = ask.predict(known, data, wanted, out, progress, cell)
     _say(found, lines.predicted, as_json, quiet)
 
 
@@ -127,13 +153,13 @@ def evaluate(
     model: Model,
     data: Data,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     memory: Memory = "2GB",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare a model's labels with the true ones: accuracy, classes, confusion matrix.
+    """Compare predictions with true labels: accuracy, recall of classes, confusion matrix.
 
     Example: redunet evaluate birds.safetensors test-photos/
     """
@@ -142,17 +168,17 @@ def evaluate(
 
     with progress_bar(quiet) as progress:
         known = load(model, device, memory)
-        found = ask.evaluate(known, data, _wanted(True, label, skip_bad), progress)
+        found = ask.evaluate(known, data, _wanted("required", label, skip_bad), progress)
     _say(found, lines.evaluated, as_json, quiet, answer=True)
 
 
 def forget(
     model: Model,
-    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="Classes to withdraw.")],
+    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="Classes to remove.")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Withdraw classes, as if they had never been seen, to the last byte.
+    """Remove classes: the file is then, to the byte, as if they had never been learnt.
 
     Example: redunet forget birds.safetensors magpie
     """
@@ -166,15 +192,15 @@ def unlearn(
     model: Model,
     data: Data,
     label: Label = None,
-    skip_bad: SkipBad = False,
+    skip_bad: SkipBad = 0,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Withdraw samples, as if they had never been seen, to the last byte.
+    """Remove samples: the file is then, to the byte, as if they had never been learnt.
 
-    Samples that cannot have been learnt are refused; with many samples in a class a stranger's
-    may pass for one that was.
+    Samples that cannot have been learnt are refused; in a class of many samples, one that was
+    never learnt may go undetected.
 
     Example: redunet unlearn birds.safetensors withdrawn-photos/
     """
@@ -184,7 +210,7 @@ def unlearn(
         found = teach.unlearn(
             model,
             data,
-            _wanted(True, label, skip_bad),
+            _wanted("required", label, skip_bad),
             device=device,
             tell=_teller(quiet),
             progress=progress,
@@ -198,7 +224,7 @@ def merge(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make one model of several, as if it had seen all that they saw.
+    """Merge models into one, as if it had learnt the data of all of them.
 
     Example: redunet merge here.safetensors there.safetensors -o both.safetensors
     """
@@ -215,7 +241,7 @@ def inspect(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a model holds: classes, settings, ΔR by layer, how close its classes are.
+    """Show what is in a model: classes, settings, ΔR by layer, angles between classes.
 
     Example: redunet inspect birds.safetensors
     """
@@ -228,7 +254,7 @@ def inspect(
 
 
 def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Check a model file from its first byte to its last; exit code 2 says that it is damaged.
+    """Check a model file, every byte of it; the exit code is 2 if it is damaged.
 
     Example: redunet verify birds.safetensors
     """
@@ -240,10 +266,10 @@ def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
 COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, inspect, verify)
 
 
-def _wanted(labels: bool, label: str | None, skip_bad: bool) -> Any:
+def _wanted(labels: Literal["required", "ignored"], label: str | None, skip_bad: int) -> Any:
     from redunet.user_data import Wanted
 
-    return Wanted(labels=labels, label=label, skip_bad=skip_bad)
+    return Wanted(labels=labels, label=label, most_bad=(0.0, 0.1, 1.0)[min(skip_bad, 2)])
 
 
 def _teller(quiet: bool) -> Callable[[str], None]:

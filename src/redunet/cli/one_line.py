@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -69,12 +70,16 @@ class OneLineErrors(TyperGroup):
         return code
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, whose help shows no type for an option that takes no value."""
+        """A command, with a help text whose paragraphs fill the width of the terminal."""
         command = super().get_command(ctx, cmd_name)
-        for option in getattr(command, "params", ()):
-            if getattr(option, "is_flag", False):
-                option.metavar = ""
+        if command is not None:
+            _without_types(command.get_params(ctx))
+            command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help or "")
         return command
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options of the program itself."""
+        return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command of a context."""
@@ -82,6 +87,14 @@ class OneLineErrors(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             raise _StoppedError(interrupts.message(stop)) from None
+
+
+def _without_types(params: Any) -> Any:
+    """Options, of which those that take no value show none in the help."""
+    for option in params:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return params
 
 
 def _exit_code(error: BaseException | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -43,10 +44,13 @@ Test = Annotated[
         help="Of your own data: the test data; without it a quarter of each class is split off.",
     ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Folder where data sets may be found.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, ...")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder where the data set may already be.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Memory = Annotated[
-    str, typer.Option(help="Layers that fit are kept, others are built again when needed.")
+    str,
+    typer.Option(
+        help="Memory for layers; those that do not fit are computed again when they are needed."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -144,6 +148,23 @@ def parsed(words: list[str] | None) -> dict[str, Any]:
             raise SettingsError(f"expected KEY=VALUE, got {word!r}")
         values[key.strip()] = _value(value)
     return values
+
+
+def size_of(word: str | None) -> tuple[int, int] | None:
+    """The height and width that a word such as 32 or 48x32, width first, asks for.
+
+    Examples
+    --------
+    >>> size_of("32"), size_of("48x32")
+    ((32, 32), (32, 48))
+    """
+    if word is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?", word)
+    if found is None:
+        raise SettingsError(f"expected --resize 32 or --resize 48x32 (pixels), got {word!r}")
+    width = int(found[1])
+    return int(found[2] or width), width
 
 
 def by_method(words: list[str] | None) -> dict[str, dict[str, Any]]:

@@ -8,8 +8,10 @@ can be compared with ``==``.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import torch
@@ -21,6 +23,8 @@ from redunet.core.moment import Moment
 from redunet.errors import DataError
 
 Label: TypeAlias = int | str
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ClassMoments:
@@ -47,7 +51,7 @@ class ClassMoments:
     def __init__(self, n_features: int, table: Mapping[Label, Moment] | None = None) -> None:
         self.n_features = n_features
         table = table or {}
-        _check_labels(table)
+        check_labels(table)
         self._table = {label: table[label] for label in sorted(table)}
         for moment in self._table.values():
             if moment.sum.shape != (n_features,):
@@ -161,7 +165,7 @@ class ClassMoments:
 
         for X, y in batches:
             rows_of = self._rows_of(X, y)
-            _check_labels((*self._table, *learning, *rows_of))
+            check_labels((*self._table, *learning, *rows_of))
             for label, rows in rows_of.items():
                 if label not in learning:
                     learning[label] = self._accumulator(label, space)
@@ -185,7 +189,7 @@ class ClassMoments:
             rows_of[label].append(row)
         if len(X) != sum(map(len, rows_of.values())):
             raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
-        _check_labels((*self._table, *rows_of))
+        check_labels((*self._table, *rows_of))
         return rows_of
 
     def _accumulator(self, label: Label, space: Space) -> Accumulator:
@@ -196,7 +200,7 @@ class ClassMoments:
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
-        _check_labels((*self._table, *other._table))
+        check_labels((*self._table, *other._table))
         table = dict(self._table)
         for label, moment in other._table.items():
             table[label] = table[label] + moment if label in table else moment
@@ -283,6 +287,8 @@ class ClassMoments:
         """The table that `to_tensors` took apart."""
         counts, sums, packed = (tensors[key] for key in ("counts", "sums", "second_moments"))
         k, d = sums.shape
+        if not k:  # then d is limited by nothing that the tensors hold
+            raise DataError("expected at least one class")
         if any(tensor.dtype != torch.int64 for tensor in (counts, sums, packed)) or not d:
             raise DataError("expected counts, sums and second moments in int64")
         if list(labels) != sorted(set(labels)):
@@ -309,9 +315,11 @@ class ClassMoments:
                 known = False
             if not known:
                 names = ", ".join(map(repr, list(self._table)[:10])) or "none"
+                words = [one for one in self._table if isinstance(one, str)]
+                near = get_close_matches(label, words, n=1) if isinstance(label, str) else []
                 raise DataError(
                     f"expected a class that was learnt ({names}{', …' * (len(self) > 10)}), "
-                    f"got {label!r}"
+                    f"got {label!r}" + "".join(f": did you mean {one!r}?" for one in near)
                 )
         return labels
 
@@ -323,8 +331,9 @@ class ClassMoments:
             )
 
 
-def _check_labels(labels: Iterable[object]) -> None:
-    """All labels are whole numbers, or all are strings."""
+def check_labels(labels: Iterable[object]) -> None:
+    """Raise a DataError unless all labels are int or all are str, and NumPy holds each exactly."""
+    labels = list(labels)
     kinds = {type(label) for label in labels}
     if not (kinds <= {int} or kinds <= {str}):
         raise DataError(
@@ -332,3 +341,18 @@ def _check_labels(labels: Iterable[object]) -> None:
             f"{' and '.join(sorted(kind.__name__ for kind in kinds))}: "
             f"use one type of label throughout"
         )
+    for label in labels:
+        if isinstance(label, int) and not -(2**63) <= label < 2**63:
+            raise DataError(
+                f"expected whole numbers of 64 bits, with sign, as labels, got {label}: "
+                f"use smaller numbers, or str"
+            )
+        if isinstance(label, str) and label.endswith("\0"):
+            raise DataError(
+                f"expected labels that do not end in a NUL character, got {label!r}: remove it"
+            )
+        if isinstance(label, str) and _SURROGATE.search(label):
+            raise DataError(
+                f"expected labels of Unicode characters, got {label!r}, which has half a "
+                f"surrogate pair: correct its encoding"
+            )

@@ -7,7 +7,6 @@ come and go in one rename, and a change of any byte is noticed.
 
 import hashlib
 import os
-import secrets
 import warnings
 import zipfile
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import BinaryIO
 import numpy as np
 
 from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
-from redunet.errors import DataError
+from redunet.errors import DataError, FileAccessError
+from redunet.files import make_folder, writing
 from redunet.untrusted import open_regular
 
 _HEX = 64
@@ -90,30 +90,21 @@ def read(published: Published) -> Dataset:
 def write(data: Dataset) -> None:
     """Put a data set into the cache, in one atomic step.
 
-    Each writer fills a file of its own and renames it, so that a reader sees
-    the old file or the new one, and writers at the same time do no harm. A
-    cache that cannot be written is a warning: the data is there all the same.
+    A cache that cannot be written is a warning: the data is there all the same.
     """
     target = folder() / f"{data.name}.npz"
-    own = target.with_name(f".{data.name}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with own.open("x+b") as stream:
-                np.savez(stream, **{field: getattr(data, field) for field in ARRAYS})
-                with zipfile.ZipFile(stream, "a") as archive:
-                    archive.comment = b"0" * _HEX
-                digest = _digest(stream)
-                stream.seek(-_HEX, os.SEEK_END)
-                stream.write(digest)
-                stream.flush()
-                os.fsync(stream.fileno())
-            own.replace(target)
-        finally:
-            own.unlink(missing_ok=True)
-    except OSError as error:
+        make_folder(target.parent)
+        with writing(target) as stream:
+            np.savez(stream, **{field: getattr(data, field) for field in ARRAYS})
+            with zipfile.ZipFile(stream, "a") as archive:
+                archive.comment = b"0" * _HEX
+            digest = _digest(stream)
+            stream.seek(-_HEX, os.SEEK_END)
+            stream.write(digest)
+    except FileAccessError as error:
         warnings.warn(
-            f"{data.name} could not be cached as {target} ({error.strerror or error}): "
-            "it will be fetched again; name a folder that can be written in REDUNET_CACHE.",
+            f"{data.name} could not be cached ({error}): it will be fetched again; "
+            "name a folder that can be written in REDUNET_CACHE.",
             stacklevel=2,
         )

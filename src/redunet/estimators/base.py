@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import exceptions
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
-from redunet.core.moments import ClassMoments
+from redunet.core.moments import ClassMoments, Label
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.estimators.checked_input import (
     Embedding,
+    check_among,
     checked_labels,
     checked_samples,
-    one_line_errors,
+    column_names,
 )
 from redunet.estimators.model_file import Model
 from redunet.estimators.settings import resolve_device
+from redunet.estimators.state import State, warn_caller
 from redunet.features import FeatureMap, held_of_data
 
 
@@ -40,8 +42,12 @@ class MomentEstimator(BaseEstimator):
 
     A subclass sets the four parameters below in its constructor, says in
     `_plain_settings` what else changes a label and makes a model of that in
-    `_made_with`, and may check its parameters in `_check_parameters` and drop
-    in `_keep` what it built from older moments.
+    `_made_with`, and may check its parameters in `_check_parameters`. Whatever it
+    computes from the moments it keeps in ``state.kept``.
+
+    Everything learnt is one immutable `State`, which is replaced as a whole: an
+    interrupted call has changed nothing or everything, and other threads may
+    predict meanwhile. Calls that change a model are not to overlap each other.
 
     Parameters
     ----------
@@ -53,6 +59,7 @@ class MomentEstimator(BaseEstimator):
     normalize: str
     input_range: tuple[float, float] | None
     device: str
+    _state: State
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, then learn.
@@ -66,7 +73,7 @@ class MomentEstimator(BaseEstimator):
         -------
         self
         """
-        return self._learn(X, y, afresh=True)
+        return self._learn(None, X, y)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn new classes, or more samples of old ones, in any order and batch size.
@@ -74,6 +81,7 @@ class MomentEstimator(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d)
+            With the column names of the first call, or without names as in the first call.
         y : array-like of shape (n,), int or str
         classes : array-like, default=None
             Never needed; where given, labels outside of it are an error.
@@ -82,10 +90,47 @@ class MomentEstimator(BaseEstimator):
         -------
         self
         """
-        return self._learn(X, y, not self.__sklearn_is_fitted__(), classes)
+        return self._learn(self._state_or_none(), X, y, classes)
+
+    def partial_fit_batches(
+        self,
+        batches: Iterable[tuple[ArrayLike, ArrayLike]],
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Learn batches that come one after another: all of them, or none after an error.
+
+        The same as `partial_fit` with each, but moments are not copied in between.
+
+        Parameters
+        ----------
+        batches : iterable of pairs
+            X, an array of shape (n, d), and y, as for `partial_fit`.
+        feature_names : sequence of str, default=None
+            Column names of all batches.
+
+        Returns
+        -------
+        self
+        """
+        names = None if feature_names is None else tuple(feature_names)
+        remaining = iter(batches)
+        first = next(remaining, None)
+        if first is None:
+            raise DataError("expected at least one batch of samples, got none")
+        state = self._state_or_none()
+        if state is None:
+            embedding = self._embedding()
+            rows = checked_samples(first[0], embedding.features, self)
+            state = _before_learning(embedding, rows, names)
+        every = itertools.chain([first], remaining)
+        return self._set_moments(
+            state, self._moments_of_batches(state, every, names, state.moments)
+        )
 
     def forget(self, classes: Iterable[Any]) -> Self:
         """Withdraw classes, as if they had never been seen.
+
+        The input that was agreed on stays: the number of features and the column names.
 
         Parameters
         ----------
@@ -95,20 +140,21 @@ class MomentEstimator(BaseEstimator):
         -------
         self
         """
-        moments = self._fitted_moments()
+        state = self._fitted()
         try:
             labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
         except TypeError:
             raise DataTypeError(
                 f"expected a list of classes to forget, such as [3, 7], got {classes!r}"
             ) from None
-        return self._keep(moments.drop(labels))._say_what_stays()
+        return self._set_moments(state, state.moments.drop(labels))._warn_of_learnt_features()
 
     def unlearn(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Withdraw samples, as if they had never been seen.
 
         Samples that cannot have been learnt are an error. With many samples in
-        a class this cannot always be known: a stranger's sample may pass.
+        a class this cannot always be known: a sample that was never learnt may
+        go undetected.
 
         Parameters
         ----------
@@ -119,10 +165,32 @@ class MomentEstimator(BaseEstimator):
         -------
         self
         """
-        moments = self._fitted_moments()
-        embedding, nothing = self._unchanged_embedding(), ClassMoments(moments.n_features)
-        gone = self._moments_of(self._rows(X, embedding), y, embedding, nothing)
-        return self._keep(moments - gone)._say_what_stays()
+        state = self._fitted()
+        rows = self._rows_to_change(state, X, column_names(X))
+        gone = self._moments_of(state, rows, y, ClassMoments(state.moments.n_features))
+        return self._set_moments(state, state.moments - gone)._warn_of_learnt_features()
+
+    def unlearn_batches(
+        self,
+        batches: Iterable[tuple[ArrayLike, ArrayLike]],
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Withdraw batches that come one after another: all of them, or none after an error.
+
+        Parameters
+        ----------
+        batches, feature_names
+            As for `partial_fit_batches`.
+
+        Returns
+        -------
+        self
+        """
+        state = self._fitted()
+        names = None if feature_names is None else tuple(feature_names)
+        nothing = ClassMoments(state.moments.n_features)
+        gone = self._moments_of_batches(state, batches, names, nothing)
+        return self._set_moments(state, state.moments - gone)._warn_of_learnt_features()
 
     def merge(self, other: Self) -> Self:
         """Add what another model has learnt, as if one model had seen both.
@@ -130,26 +198,26 @@ class MomentEstimator(BaseEstimator):
         Parameters
         ----------
         other : estimator of the same kind
-            With the same settings.
+            With the same settings and the same column names, if any.
 
         Returns
         -------
         self
         """
-        moments = self._fitted_moments()
+        state = self._fitted()
         if not isinstance(other, type(self)):
             raise DataTypeError(
                 f"expected a {type(self).__name__} to merge, got {type(other).__name__}"
             )
-        theirs = other._fitted_moments()
-        mine, others = self._identity(), other._identity()
+        theirs = other._fitted()
+        mine, others = self._identity(state), other._identity(theirs)
         for name in {**mine, **others}:
             if mine.get(name) != others.get(name):
                 raise SettingsError(
                     f"expected models made alike, but they differ in {name}: "
                     f"merge models with the same settings and features"
                 )
-        return self._keep(moments + theirs)
+        return self._set_moments(state, state.moments + theirs.moments)
 
     def remember(self, moments: ClassMoments) -> Self:
         """Forget everything, then take moments as if their samples had been learnt here.
@@ -176,15 +244,25 @@ class MomentEstimator(BaseEstimator):
                 f"{moments.n_features}: pass moments learnt through the same features"
             )
         self._check_parameters(moments.n_features)
-        self._keep(moments)
-        self.n_features_in_, self._learnt_through = n_columns, embedding
-        self.__dict__.pop("feature_names_in_", None)
+        return self._set_moments(State(embedding, None, moments), moments)
+
+    def resize_images(self) -> Self:
+        """Have commands scale and crop image files to the input shape of the feature map.
+
+        Of no meaning to arrays. Kept in the model until the next `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._state = replace(self._fitted(), resize=True)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
-        moments, embedding = self._fitted_moments(), self._unchanged_embedding()
-        Model(self._plain_settings(), embedding, moments, self._feature_names()).save(path)
+        state = self._fitted()
+        self._check_embedding(state)
+        Model(self._plain_settings(), state).save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -197,43 +275,59 @@ class MomentEstimator(BaseEstimator):
     def _restored(cls, read: Model) -> Self:
         """The estimator that a file was made of."""
         model = cls._made_with(read.settings)
-        model.features = read.embedding.features
-        model.normalize = read.embedding.normalize
-        model.input_range = read.embedding.input_range
-        model.n_features_in_ = read.n_features_in
-        if read.feature_names is not None:
-            model.feature_names_in_ = np.asarray(read.feature_names, dtype=object)
-        model._learnt_through = read.embedding
-        return model._keep(read.moments)
+        embedding = read.state.embedding
+        model.features = embedding.features
+        model.normalize = embedding.normalize
+        model.input_range = embedding.input_range
+        model._state = read.state
+        return model
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes seen, sorted: ndarray of shape (k,)."""
-        return np.asarray(self._fitted_moments().labels)
+        return np.asarray(self._fitted().moments.labels)
+
+    @property
+    def moments_(self) -> ClassMoments:
+        """All that is remembered of the samples."""
+        return self._fitted().moments
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of values of a raw sample."""
+        return self._fitted().n_features_in
+
+    @property
+    def resize_images_(self) -> bool:
+        """Whether commands scale and crop image files that they read for this model."""
+        return self._fitted().resize
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The column names, ndarray of shape (n_features_in_,); only where there are some."""
+        names = self._fitted().feature_names
+        if names is None:
+            raise AttributeError("the model was fitted without feature names")
+        return np.asarray(names, dtype=object)
 
     def _learn(
-        self, X: ArrayLike, y: ArrayLike, afresh: bool, classes: ArrayLike | None = None
+        self, state: State | None, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> Self:
         """Learn samples; nothing of the model changes before everything has gone well."""
-        if not afresh:
-            embedding = self._unchanged_embedding()
-            rows = self._rows(X, embedding)
-            return self._keep(self._moments_of(rows, y, embedding, self.moments_, classes))
-        embedding = self._embedding()
-        rows = checked_samples(X, embedding.features, self)
-        nothing = ClassMoments(embedding.n_features(rows.shape[1]))
-        moments = self._moments_of(rows, y, embedding, nothing, classes)
-        names_from = X if embedding.features is None else rows
-        with one_line_errors():
-            validate_data(self, names_from, reset=True, skip_check_array=True)
-        self._learnt_through = embedding
-        return self._keep(moments)
+        names = column_names(X)
+        if state is None:
+            embedding = self._embedding()
+            rows = checked_samples(X, embedding.features, self)
+            state = _before_learning(embedding, rows, names)
+        else:
+            rows = self._rows_to_change(state, X, names)
+        return self._set_moments(state, self._moments_of(state, rows, y, state.moments, classes))
 
     def _moments_of(
         self,
+        state: State,
         rows: NDArray[Any],
         y: ArrayLike,
-        embedding: Embedding,
         start: ClassMoments,
         classes: ArrayLike | None = None,
     ) -> ClassMoments:
@@ -242,10 +336,28 @@ class MomentEstimator(BaseEstimator):
         device = resolve_device(self.device)
         labels = checked_labels(y, len(rows))
         if classes is not None:
-            unknown = np.setdiff1d(labels, np.asarray(classes))
-            if len(unknown):
-                raise DataError(f"expected labels among classes=, got {unknown.tolist()[0]!r}")
-        return start.update(rows, labels, lambda part: embedding.learn(part, device), device)
+            check_among(labels, classes)
+        return start.update(rows, labels, lambda part: state.embedding.learn(part, device), device)
+
+    def _moments_of_batches(
+        self,
+        state: State,
+        batches: Iterable[tuple[ArrayLike, ArrayLike]],
+        names: tuple[str, ...] | None,
+        start: ClassMoments,
+    ) -> ClassMoments:
+        """Moments with the samples of all batches added to those of others."""
+        self._check_parameters(start.n_features)
+        device = resolve_device(self.device)
+
+        def checked() -> Iterator[tuple[NDArray[Any], list[Label]]]:
+            for X, y in batches:
+                rows = self._rows_to_change(state, X, names)
+                yield rows, checked_labels(y, len(rows))
+
+        return start.update_from(
+            checked(), lambda part: state.embedding.learn(part, device), device
+        )
 
     def _plain_settings(self) -> dict[str, Any]:
         """Whatever changes a label besides embedding and moments: plain values, checked."""
@@ -257,26 +369,20 @@ class MomentEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _check_parameters(self, n_features: int) -> None:
-        """Complain of parameters of a subclass that cannot be used."""
+        """Raise a SettingsError where parameters of a subclass cannot be used."""
 
-    def _keep(self, moments: ClassMoments) -> Self:
-        """Take new moments; whatever was built from the old ones is gone."""
-        if not len(moments):
-            raise DataError(
-                "expected at least one class to remain, but this would withdraw the last one: "
-                "discard the model instead"
-            )
-        self.moments_ = moments
+    def _set_moments(self, state: State, moments: ClassMoments) -> Self:
+        """Replace the state by one with other moments: all that ever changes in a model."""
+        self._state = state.with_moments(moments)
         return self
 
-    def _say_what_stays(self) -> Self:
+    def _warn_of_learnt_features(self) -> Self:
         held = held_of_data(self.features)
         if held is not None:
-            warnings.warn(
+            warn_caller(
                 f"the feature map was learnt from data and stays as it is: what it holds of that "
                 f"data ({held}) is not withdrawn",
                 LearntFeaturesWarning,
-                stacklevel=3,
             )
         return self
 
@@ -284,42 +390,59 @@ class MomentEstimator(BaseEstimator):
         """The parameters of the input, checked."""
         return Embedding.checked(self.features, self.normalize, self.input_range)
 
-    def _unchanged_embedding(self) -> Embedding:
-        """The embedding that the moments were learnt through."""
-        if self._embedding() != self._learnt_through:
+    def _check_embedding(self, state: State) -> None:
+        """Raise a SettingsError where the input's parameters changed since the first sample."""
+        if self._embedding() != state.embedding:
             raise SettingsError(
                 "features, normalize or input_range changed since the model was fitted: "
                 "set them back, or fit anew"
             )
-        return self._learnt_through
 
-    def _feature_names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else names.tolist()
-
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self, state: State) -> dict[str, Any]:
         """What two models must share to be merged."""
+        self._check_embedding(state)
         return {
             **self._plain_settings(),
-            "features, normalize or input_range": self._unchanged_embedding(),
-            "the number of features": self.n_features_in_,
-            "the list of feature names": self._feature_names(),
+            "features, normalize or input_range": state.embedding,
+            "the number of features": state.n_features_in,
+            "the list of feature names": state.feature_names,
+            "whether image files are resized": state.resize,
         }
 
-    def _rows(self, X: ArrayLike, embedding: Embedding) -> NDArray[Any]:
-        """Samples of the features that the model knows, as an array of shape (n, values)."""
-        rows = checked_samples(X, embedding.features, self)
-        with one_line_errors():
-            names_from = X if embedding.features is None else rows
-            validate_data(self, names_from, reset=False, skip_check_array=True)
+    def _rows_to_change(
+        self, state: State, X: ArrayLike, names: tuple[str, ...] | None
+    ) -> NDArray[Any]:
+        """Samples to learn or withdraw, as an array of shape (n, values)."""
+        self._check_embedding(state)
+        rows = checked_samples(X, state.embedding.features, self)
+        state.check_changing(type(self).__name__, rows.shape[1], names)
         return rows
 
-    def _fitted_moments(self) -> ClassMoments:
-        if not self.__sklearn_is_fitted__():
+    def _rows_to_predict(self, state: State, X: ArrayLike) -> NDArray[Any]:
+        """New samples, as an array of shape (n, values)."""
+        self._check_embedding(state)
+        rows = checked_samples(X, state.embedding.features, self)
+        state.check_new(type(self).__name__, rows.shape[1], column_names(X))
+        return rows
+
+    def _state_or_none(self) -> State | None:
+        return self.__dict__.get("_state")
+
+    def _fitted(self) -> State:
+        """The state. A method asks for it once, as another thread may replace it."""
+        state = self._state_or_none()
+        if state is None:
             raise NotFittedError(
                 f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
             )
-        return self.moments_
+        return state
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "moments_" in self.__dict__
+        return self._state_or_none() is not None
+
+
+def _before_learning(
+    embedding: Embedding, rows: NDArray[Any], names: tuple[str, ...] | None
+) -> State:
+    """The state that agrees on the input of the first samples and holds none of them."""
+    return State(embedding, names, ClassMoments(embedding.n_features(rows.shape[1])))

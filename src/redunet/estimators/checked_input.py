@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
@@ -13,11 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import _get_feature_names, check_array, column_or_1d
 from torch import Tensor
 
 from redunet.core.grid import OnGrid, unit_grid, unit_rows, within_range
-from redunet.errors import DataError, DataTypeError, SettingsError
+from redunet.core.moments import Label, check_labels
+from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.estimators.settings import InputSettings
 from redunet.features import FeatureMap, restore
 
@@ -91,6 +93,9 @@ class Embedding:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Embedding):
             return NotImplemented
+        scaling = (self.normalize, self.input_range)
+        if self.features is other.features:  # quicker than a look at all their values
+            return scaling == (other.normalize, other.input_range)
         (mine, my_tensors), (theirs, their_tensors) = self.to_state(), other.to_state()
         return (
             mine == theirs
@@ -127,8 +132,16 @@ class Embedding:
         return cls.checked(features, state["normalize"], state["input_range"])
 
 
+def column_names(X: ArrayLike) -> tuple[str, ...] | None:
+    """The column names of samples, where they have some and all of them are str."""
+    with one_line_errors():
+        names = _get_feature_names(X)
+    return None if names is None else tuple(names)
+
+
 def checked_samples(X: ArrayLike, features: FeatureMap | None, estimator: Any) -> NDArray[Any]:
     """Samples as an array of shape (n, values), finite, of their own dtype, not copied."""
+    X = _unmasked(_array_of_tensor(X), "samples")
     with one_line_errors():
         rows: NDArray[Any] = check_array(
             X, dtype="numeric", allow_nd=features is not None, estimator=estimator
@@ -147,12 +160,13 @@ def checked_samples(X: ArrayLike, features: FeatureMap | None, estimator: Any) -
     return rows.reshape(len(rows), -1)
 
 
-def checked_labels(y: ArrayLike, n_samples: int) -> NDArray[Any]:
-    """Labels as an array of shape (n,), of int or str."""
+def checked_labels(y: ArrayLike, n_samples: int) -> list[Label]:
+    """Labels as a list, all int or all str, each exactly as it was given or refused."""
     if y is None:
         raise DataError(
             "a classifier requires y to be passed, but the target y is None: pass labels"
         )
+    y = _unmasked(_array_of_tensor(y), "labels")
     if isinstance(y, list | tuple):  # NumPy would make one type of them
         kinds = sorted({_kind(label) for label in y})
         if len(kinds) > 1:
@@ -160,18 +174,80 @@ def checked_labels(y: ArrayLike, n_samples: int) -> NDArray[Any]:
                 f"expected labels that are all int or all str, got {' and '.join(kinds)}: "
                 f"use one type of label throughout"
             )
+        if kinds == ["str"]:
+            y = np.array(y, dtype=object)  # an array of str would drop NUL characters at the end
     with one_line_errors():
         labels: NDArray[Any] = column_or_1d(y, warn=True)
+        _check_exact(labels)
         check_classification_targets(labels)
-    if len(labels) != n_samples:
-        raise DataError(f"expected one label for each of {n_samples} samples, got {len(labels)}")
-    if labels.dtype.kind == "f":
-        labels = labels.astype(np.int64)  # whole numbers: others were refused above
-    if labels.dtype.kind not in "iuUOT":
-        raise DataTypeError(
-            f"expected labels of type int or str, got {labels.dtype}: convert them first"
+        if len(labels) != n_samples:
+            raise DataError(
+                f"expected one label for each of {n_samples} samples, got {len(labels)}"
+            )
+        if labels.dtype.kind == "f":
+            labels = labels.astype(np.int64)  # whole numbers: others were refused above
+        if labels.dtype.kind not in "iuUOT":
+            raise DataTypeError(
+                f"expected labels of type int or str, got {labels.dtype}: convert them first"
+            )
+        found: list[Label] = labels.tolist()
+        check_labels(set(found))
+    return found
+
+
+def check_among(labels: Sequence[Label], classes: ArrayLike) -> None:
+    """Raise a DataError where a label is not among the classes that a caller expects."""
+    given: Any = _array_of_tensor(classes)
+    try:
+        known = given.tolist() if hasattr(given, "tolist") else list(given)
+        unknown = set(labels).difference(known)
+    except TypeError:
+        raise DataTypeError(f"expected classes= to be a list of labels, got {classes!r}") from None
+    for label in known:
+        if isinstance(label, bool | np.bool_) or not isinstance(label, str | Real):
+            raise DataError(f"expected labels, int or str, in classes=, got {label!r}")
+    if unknown:
+        raise DataError(f"expected labels among classes=, got {min(unknown)!r}")
+
+
+def _array_of_tensor(values: Any) -> Any:
+    """A tensor as an array, wherever it is and whether or not it has a gradient."""
+    if not isinstance(values, Tensor):
+        return values
+    try:
+        return values.detach().cpu().numpy()
+    except (RuntimeError, TypeError) as error:
+        why = str(error).splitlines()[0]
+        raise DataTypeError(f"expected a tensor that NumPy can hold: {why}") from error
+
+
+def _unmasked(values: Any, what: str) -> Any:
+    """Values of a masked array, none of which is masked."""
+    if not np.ma.isMaskedArray(values):
+        return values
+    masked = int(np.ma.getmaskarray(values).sum())
+    if masked:
+        raise DataError(
+            f"expected {what} without masked values, got {masked:,} masked: "
+            f"remove or fill them first"
         )
-    return labels
+    return values.data
+
+
+def _check_exact(labels: NDArray[Any]) -> None:
+    """Raise a DataError for values that several labels could have become, or no label could."""
+    if labels.dtype.kind == "U":
+        codes = np.ascontiguousarray(labels, labels.dtype.newbyteorder("=")).view(np.uint32)
+        if codes.max(initial=0) > sys.maxunicode:
+            raise DataError("expected labels of Unicode characters, got numbers beyond Unicode")
+    if labels.dtype.kind == "f":
+        largest = np.abs(labels).max(initial=0.0)
+        exact_below = min(2.0 ** (np.finfo(labels.dtype).nmant + 1), 2.0**63)
+        if np.isfinite(largest) and largest >= exact_below:
+            raise DataError(
+                f"expected labels of type int, got {largest:.0f} as {labels.dtype}, which may "
+                f"stand for several whole numbers: pass labels as int or str"
+            )
 
 
 def _kind(label: Any) -> str:
@@ -194,6 +270,8 @@ def one_line_errors() -> Iterator[None]:
     """Turn scikit-learn's complaints about data into this package's, in one line."""
     try:
         yield
+    except ReduNetError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         first = str(error).strip().splitlines()[0].rstrip(".:")
         remedy = next((text for words, text in _REMEDIES.items() if words in first), None)

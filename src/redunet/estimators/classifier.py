@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,11 +17,10 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.lazy import Built
+from redunet.estimators.lazy import Network
 from redunet.estimators.settings import (
     InputSettings,
     RunSettings,
@@ -28,6 +28,7 @@ from redunet.estimators.settings import (
     parse_memory,
     resolve_device,
 )
+from redunet.estimators.state import State
 from redunet.features import FeatureMap
 from redunet.validation import documented
 
@@ -43,6 +44,11 @@ class ReduNetClassifier(
     closed form when it is next needed. So the model after any number of
     `partial_fit` calls equals the one fitted on everything at once, whatever
     the order and the batches, and `forget`, `unlearn` and `merge` are exact.
+
+    Column names are part of the input that is agreed on with the first call, like
+    the number of features: all samples that are learnt or withdrawn have the same
+    names, or none of them has any, and `forget` leaves them. So they never depend
+    on the order. Samples to predict may come without names, with a warning.
 
     Parameters
     ----------
@@ -122,9 +128,11 @@ class ReduNetClassifier(
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
-        scores, _ = self._scores(X)
-        labels: NDArray[Any] = self.classes_[scores.argmax(dim=1).numpy()]
-        return labels
+        use = self._use()
+        scores, _ = self._scores(use, X)
+        labels = np.asarray(use.state.moments.labels)
+        predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
+        return predicted
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The score of each class by the read-out; the highest wins.
@@ -139,7 +147,7 @@ class ReduNetClassifier(
         ndarray of shape (n, k), or (n,) for two classes
             For two classes, how much larger the second one's score is.
         """
-        scores, _ = self._scores(X)
+        scores, _ = self._scores(self._use(), X)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         decisions: NDArray[np.float64] = scores.numpy()
@@ -153,30 +161,35 @@ class ReduNetClassifier(
         "discriminant" give the softmax of their scores, "regression" its
         scores, those below 0 set to 0.
         """
-        scores, readout = self._scores(X)
+        scores, readout = self._scores(self._use(), X)
         probabilities: NDArray[np.float64] = readout.probabilities(scores).numpy()
         return probabilities
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The network's features, on the unit sphere: ndarray of shape (n, d)."""
-        passes = [Z.cpu() for Z in self._features(X)]
+        passes = [Z.cpu() for Z, _ in self._features(self._use(), X)]
         features: NDArray[Any] = torch.cat(passes).numpy()
         return features
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
-        network, sharpness = self.network_, self._settings().sharpness
-        passes = [network.memberships(Z, sharpness).cpu() for Z in self._inputs(X)]
+        use = self._use()
+        passes = [
+            built.network.memberships(Z, use.settings.sharpness).cpu()
+            for Z, built in self._inputs(use, X)
+        ]
         memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
         return memberships
 
     @property
     def network_(self) -> ReduNet:
         """The network of the moments and settings as they are now."""
-        self._fitted_moments()
-        return self._built.network(
-            self._settings(), resolve_device(self.device), parse_memory(self.memory)
-        )
+        return self._use().built().network
+
+    def _use(self) -> _Use:
+        """What the methods above need, looked at and checked once for each call."""
+        state, device = self._fitted(), resolve_device(self.device)
+        return _Use(state, self._settings(), device, parse_memory(self.memory))
 
     @classmethod
     def name(cls) -> str:
@@ -191,11 +204,6 @@ class ReduNetClassifier(
         """The parameters of network and read-out, checked."""
         return Settings.of(self)
 
-    def _keep(self, moments: ClassMoments) -> Self:
-        super()._keep(moments)
-        self._built = Built(moments)
-        return self
-
     def _check_parameters(self, n_features: int) -> None:
         self._settings().components(n_features)
         parse_memory(self.memory)
@@ -207,29 +215,26 @@ class ReduNetClassifier(
     def _made_with(cls, values: dict[str, Any]) -> Self:
         return cls(**Settings.from_state(values).to_dict())
 
-    def _inputs(self, X: ArrayLike) -> Iterator[Tensor]:
-        """New samples on the unit sphere, whitened where asked for, (rows, d), pass by pass."""
-        self._fitted_moments()
-        embedding, device = self._unchanged_embedding(), resolve_device(self.device)
-        settings, memory = self._settings(), parse_memory(self.memory)
-        rows = self._rows(X, embedding)
-        whitening = self._built.whitening(settings, device)
-        passes = embedding.new(rows, settings.torch_dtype, device, memory)
-        return passes if whitening is None else map(whitening.samples, passes)
+    def _inputs(self, use: _Use, X: ArrayLike) -> Iterator[tuple[Tensor, Network]]:
+        """New samples as the first layer takes them, (rows, d), and the network, pass by pass."""
+        rows = self._rows_to_predict(use.state, X)
+        built = use.built()
+        dtype = use.settings.torch_dtype
+        for Z in use.state.embedding.new(rows, dtype, use.device, use.memory):
+            yield (Z if built.whitening is None else built.whitening.samples(Z)), built
 
-    def _features(self, X: ArrayLike) -> Iterator[Tensor]:
-        """The network's features of new samples, pass by pass."""
-        for Z in self._inputs(X):
-            yield self.network_.transform(Z, self._settings().sharpness)
+    def _features(self, use: _Use, X: ArrayLike) -> Iterator[tuple[Tensor, Network]]:
+        """The network's features of new samples, (rows, d), and the network, pass by pass."""
+        for Z, built in self._inputs(use, X):
+            yield built.network.transform(Z, use.settings.sharpness), built
 
-    def _scores(self, X: ArrayLike) -> tuple[Tensor, Readout]:
+    def _scores(self, use: _Use, X: ArrayLike) -> tuple[Tensor, Readout]:
         """Scores of all samples, (n, k), and the read-out that gave them."""
-        settings = self._settings()
-        settings.components(self._fitted_moments().n_features)
+        n_components = use.settings.components(use.state.moments.n_features)
         scores = []
         # Features first: a pass through streamed layers gives the last moments for nothing.
-        for Z in self._features(X):
-            readout = self._built.readout(self.network_, settings)
+        for Z, built in self._features(use, X):
+            readout = built.readout(use.settings, n_components)
             scores.append(readout.scores(Z).cpu())
         return torch.cat(scores), readout
 
@@ -241,10 +246,18 @@ class ReduNetClassifier(
 
     @property
     def _n_features_out(self) -> int:
-        return self._fitted_moments().n_features
+        return self._fitted().moments.n_features
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if "_built" in state:
-            state = {**state, "_built": Built(self.moments_)}
-        return state
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """One call's view of a model: what was learnt, the settings and where to compute."""
+
+    state: State
+    settings: Settings
+    device: str
+    memory: int
+
+    def built(self) -> Network:
+        """The network, built if it is not there yet."""
+        return Network.of(self.state, self.settings, self.device, self.memory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.settings import resolve_device
+from redunet.estimators.state import State
 
 _ROWS = 2048
 """New samples at a time."""
@@ -50,8 +50,10 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
-        labels: NDArray[Any] = self.classes_[self._scores(X).argmax(dim=1).numpy()]
-        return labels
+        state = self._fitted()
+        labels = np.asarray(state.moments.labels)
+        predicted: NDArray[Any] = labels[self._scores(state, X).argmax(dim=1).numpy()]
+        return predicted
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The score of each class; the highest wins.
@@ -61,7 +63,7 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         ndarray of shape (n, k), or (n,) for two classes
             For two classes, how much higher the second one's score is.
         """
-        scores = self._scores(X)
+        scores = self._scores(self._fitted(), X)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         values: NDArray[np.float64] = scores.numpy()
@@ -69,18 +71,23 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """The probability of each class: ndarray of shape (n, k), rows of sum 1."""
-        probabilities: NDArray[np.float64] = self.solution_.probabilities(self._scores(X)).numpy()
+        state = self._fitted()
+        solution = self._solution(state, resolve_device(self.device))
+        probabilities: NDArray[np.float64] = solution.probabilities(self._scores(state, X)).numpy()
         return probabilities
 
     @property
     def solution_(self) -> Solution:
         """The solution of the moments and settings as they are now, in float64."""
-        moments, device, settings = self._fitted_moments(), self._device(), self.own_settings()
-        key = (device, *settings.values())
-        if key not in self._solved:
-            self._solved.clear()
-            self._solved[key] = self._solve(moments, device, **settings)
-        return self._solved[key]
+        return self._solution(self._fitted(), resolve_device(self.device))
+
+    def _solution(self, state: State, device: str) -> Solution:
+        settings = self.own_settings()
+        return state.kept.get(
+            "solution",
+            (device, *settings.values()),
+            lambda: self._solve(state.moments, device, **settings),
+        )
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
@@ -90,27 +97,17 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         """The solution for class moments and the method's own settings, in float64."""
         raise NotImplementedError
 
-    def _scores(self, X: ArrayLike) -> Tensor:
+    def _scores(self, state: State, X: ArrayLike) -> Tensor:
         """Scores of all samples on the CPU, (n, k)."""
-        return torch.cat([self.solution_.scores(Z).cpu() for Z in self._vectors(X)])
-
-    def _vectors(self, X: ArrayLike) -> Iterator[Tensor]:
-        """Feature vectors of new samples, (rows, d), part by part."""
-        self._fitted_moments()
-        embedding, device = self._unchanged_embedding(), self._device()
-        rows = self._rows(X, embedding)
-        return (
-            embedding.vectors(rows[start : start + _ROWS], device)
-            for start in range(0, len(rows), _ROWS)
+        rows = self._rows_to_predict(state, X)
+        device = resolve_device(self.device)
+        solution = self._solution(state, device)
+        return torch.cat(
+            [
+                solution.scores(state.embedding.vectors(rows[start : start + _ROWS], device)).cpu()
+                for start in range(0, len(rows), _ROWS)
+            ]
         )
-
-    def _device(self) -> str:
-        return resolve_device(self.device)
-
-    def _keep(self, moments: ClassMoments) -> Self:
-        super()._keep(moments)
-        self._solved: dict[Any, Solution] = {}
-        return self
 
     def _check_parameters(self, n_features: int) -> None:
         self.own_settings()
@@ -123,7 +120,3 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         if values.get("kind") != cls.kind:
             raise SettingsError(f"expected a model of {cls.__name__}")
         return cls(**{name: value for name, value in values.items() if name != "kind"})
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "_solved": {}} if "_solved" in state else state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.settings import parse_memory
 from redunet.features import Flatten, Standardize
 
@@ -87,7 +89,9 @@ def _subspaces(model: ReduNetClassifier, Sigma: Tensor, n_values: int) -> Subspa
 
 def layers_fit(model: ReduNetClassifier) -> bool:
     """Whether all layers fit into the model's ``memory``: if not, each pass makes them again."""
-    return model.network_.layers.n_bytes <= parse_memory(model.memory)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StreamingWarning)
+        return model.network_.layers.n_bytes <= parse_memory(model.memory)
 
 
 def is_whitened(model: ReduNetClassifier) -> bool:

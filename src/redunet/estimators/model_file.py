@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,33 +13,23 @@ from redunet.core.moments import ClassMoments
 from redunet.errors import DataError, ModelFileError, ReduNetError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
+from redunet.estimators.state import State
 
 
 @dataclass(frozen=True)
 class Model:
-    """Settings, embedding and moments: everything that changes a label, and nothing else.
+    """Settings and what was learnt: everything that changes a label, and nothing else.
 
     Parameters
     ----------
     settings : dict
         Plain values, checked.
-    embedding : Embedding
-    moments : ClassMoments
+    state : State
         Of at least one class.
-    feature_names : list of str, or None
-        Names of the input's columns.
     """
 
     settings: dict[str, Any]
-    embedding: Embedding
-    moments: ClassMoments
-    feature_names: list[str] | None
-
-    @property
-    def n_features_in(self) -> int:
-        """The number of values of a raw sample."""
-        features = self.embedding.features
-        return self.moments.n_features if features is None else math.prod(features.input_shape)
+    state: State
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; equal models give equal files, to the byte."""
@@ -61,9 +50,12 @@ class Model:
         try:
             model = cls(
                 checked(content["settings"]),
-                Embedding.from_state(content["embedding"], tensors),
-                ClassMoments.from_tensors(content["labels"], tensors),
-                content["feature_names"],
+                State(
+                    Embedding.from_state(content["embedding"], tensors),
+                    _checked_names(content["feature_names"]),
+                    ClassMoments.from_tensors(content["labels"], tensors),
+                    content.get("resize", False),
+                ),
             )
             model._check()
             intact = storage.encode(*model._state()) == storage.encode(tensors, content)
@@ -82,25 +74,38 @@ class Model:
         return model
 
     def _check(self) -> None:
-        if self.embedding.n_features(self.n_features_in) != self.moments.n_features:
+        state = self.state
+        if state.embedding.n_features(state.n_features_in) != state.moments.n_features:
             raise DataError("expected as many features as the moments have")
-        names = self.feature_names
-        if names is not None and (
-            not isinstance(names, list)
-            or len(names) != self.n_features_in
-            or not all(isinstance(name, str) for name in names)
-        ):
+        if state.feature_names is not None and len(state.feature_names) != state.n_features_in:
             raise DataError("expected a name for each feature")
+        features = state.embedding.features
+        shape = () if features is None else features.input_shape
+        if state.resize is not False and (
+            state.resize is not True or len(shape) not in (2, 3) or shape[2:] not in ((), (3,))
+        ):
+            raise DataError("expected a feature map of images to resize them for")
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        embedding, tensors = self.embedding.to_state()
-        content = {
+        state = self.state
+        embedding, tensors = state.embedding.to_state()
+        content: dict[str, Any] = {
             "settings": self.settings,
             "embedding": embedding,
-            "feature_names": self.feature_names,
-            "labels": list(self.moments.labels),
-            "label_type": type(self.moments.labels[0]).__name__,
+            "feature_names": None if state.feature_names is None else list(state.feature_names),
+            "labels": list(state.moments.labels),
+            "label_type": type(state.moments.labels[0]).__name__,
         }
+        if state.resize:  # not written otherwise, so that other files stay as they were
+            content["resize"] = True
         # A copy of each: the file format refuses tensors that share their memory.
         own = {name: tensor.clone() for name, tensor in tensors.items()}
-        return self.moments.to_tensors() | own, content
+        return state.moments.to_tensors() | own, content
+
+
+def _checked_names(names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError("expected a list of feature names")
+    return tuple(names)

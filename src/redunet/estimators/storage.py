@@ -7,7 +7,6 @@ read once more and compares the bytes: a file altered anywhere is noticed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,8 @@ import torch
 from torch import Tensor
 
 from redunet.errors import FileAccessError, ModelFileError
+from redunet.files import make_folder as make_folder
+from redunet.files import write_bytes as write_bytes
 
 FORMAT_VERSION = 1
 _ENTRY = "redunet"
@@ -36,35 +37,6 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: A
     content : what JSON can hold
     """
     write_bytes(path, encode(tensors, content))
-
-
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all; a file that was there before is replaced at once."""
-    path = Path(path)
-    try:
-        _replace(path, data)
-    except FileAccessError:
-        raise
-    except (OSError, ValueError) as error:
-        raise _cannot_write(path, error) from error
-
-
-def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Make a folder, and those above it, where they are missing."""
-    path = Path(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    return path
-
-
-def _cannot_write(path: Path, error: Exception) -> FileAccessError:
-    why = getattr(error, "strerror", None) or error
-    return FileAccessError(
-        f"cannot write {path}: {why}; check the folder, its permissions "
-        f"and the free space (a file that was there before is unchanged)"
-    )
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
@@ -162,50 +134,3 @@ def _metadata(data: bytes) -> dict[str, str]:
     length = int.from_bytes(data[:8], "little")
     metadata: dict[str, str] = json.loads(data[8 : 8 + length])["__metadata__"]
     return metadata
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write to a temporary name in the same folder, sync, rename.
-
-    The temporary name is always the same, so that what a killed process left
-    there is taken over by the next save, and it is locked, so that two
-    processes that save at once do so one after the other.
-    """
-    if path.is_dir():
-        raise IsADirectoryError(21, "a folder is in the way", str(path))
-    folder = path.absolute().parent
-    temporary = folder / f".{path.name}.saving"
-    while True:
-        with open(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not _same_file(file.fileno(), temporary):
-                continue  # whoever held the lock has renamed it meanwhile
-            try:
-                file.truncate(0)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(temporary, path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-        break
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:
-        return  # a folder that may be written but not read cannot be synced
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        raise FileAccessError(
-            f"{path} is written, but its folder could not be synced: {error.strerror or error}"
-        ) from error
-    finally:
-        os.close(handle)
-
-
-def _same_file(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False

@@ -38,7 +38,7 @@ from redunet.report.blocks import (
     Text,
     View,
 )
-from redunet.report.numbers import UNKNOWN, plain, readout_name, three
+from redunet.report.numbers import plain, readout_name, three
 from redunet.report.record_figures import (
     MOST_CLASSES,
     confusion_figure,
@@ -62,7 +62,6 @@ MOST_PIXELS = 300_000
 """Of all pictures of directions on a page; classes beyond are left out."""
 
 MOST_TABLE_ROWS = 26
-MOST_CLASS_ROWS = 200
 MOST_NAMED = 12
 MOST_ROWS = 20
 """Classes whose memberships are drawn: those that are highest at some layer."""
@@ -430,27 +429,18 @@ def _objective(look: Look) -> list[Block]:
 
 
 def _classes(look: Look) -> list[Block]:
-    moments = look.model.moments_
-    place = {j: index for index, j in enumerate(look.chosen)}
+    counts = look.model.moments_.counts
     rows = []
-    for j, (name, count) in enumerate(zip(look.names, moments.counts, strict=True)):
-        if j >= MOST_CLASS_ROWS:
-            break
-        inside = [UNKNOWN] * (1 + len(look.stages))
-        if j in place:
-            bases = [stage.bases[place[j]].shape[1] for stage in look.stages.values()]
-            energies = [
-                f"{float(stage.spectra[place[j], : stage.bases[place[j]].shape[1]].sum()):.1%}"
-                for stage in look.stages.values()
-            ]
-            inside = [str(bases[0]), *energies]
-        rows.append([name, f"{count:,}", *inside])
+    for place, j in enumerate(look.chosen):
+        ranks = [stage.bases[place].shape[1] for stage in look.stages.values()]
+        energies = [
+            f"{float(stage.spectra[place, :rank].sum()):.1%}"
+            for stage, rank in zip(look.stages.values(), ranks, strict=True)
+        ]
+        rows.append([look.names[j], f"{counts[j]:,}", str(ranks[0]), *energies])
     headings = ["class", "samples", "components"]
     headings += [f"energy in them {depth}" for depth in look.stages]
-    count = len(look.names)
-    caption = "Samples and subspaces" + (
-        "" if len(rows) == count else f", first {len(rows)} of {count:,} classes"
-    )
+    caption = f"Samples and subspaces.{look.rule(len(rows))}".removesuffix(".")
     return [Table(caption, headings, rows)]
 
 

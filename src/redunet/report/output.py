@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
-from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import to_html
@@ -38,7 +39,7 @@ def write(record: Record, folder: Path) -> list[Path]:
     """
     from redunet.report.png import png  # Matplotlib takes long to load
 
-    storage.make_folder(folder)
+    make_folder(folder)
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
     files = {"record.json": text.encode() + b"\n"}
     found = chapter(record)
@@ -48,7 +49,7 @@ def write(record: Record, folder: Path) -> list[Path]:
     files["report.md"] = to_markdown(found, names).encode()
     files |= {f"{figure.name}.png": png(figure) for figure in figures}
     for name, data in files.items():
-        storage.write_bytes(folder / name, data)
+        write_bytes(folder / name, data)
     return [folder / name for name in files]
 
 
@@ -101,6 +102,7 @@ def page(
     """
     if rows and samples is None:
         raise SettingsError("expected --rows of samples, got none: name them with --samples")
+    refuse_overwriting(out, [*paths, *([samples] if samples else [])])
     chapters = []
     models = 0
     for index, path in enumerate(paths):
@@ -117,11 +119,14 @@ def page(
         read.device, read.memory = device, memory
         named = read_samples(samples, read, rows, data_dir) if samples else None
         look = Look(read, named, classes, layers, add_mistake=not rows)
-        chapters.append(Chapter(f"Model {path.name}", model_sections(look, tell)))
+        with warnings.catch_warnings():
+            # scikit-learn: arrays have no column names; the reader has matched these already.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            chapters.append(Chapter(f"Model {path.name}", model_sections(look, tell)))
     if samples and not models:
         raise SettingsError("expected a model to show --samples of, got records only")
     data = to_html(chapters).encode()
-    storage.write_bytes(out, data)
+    write_bytes(out, data)
     return len(data)
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from redunet.files import write_bytes
 from redunet.report.blocks import Table
 from redunet.report.numbers import (
     UNKNOWN,
@@ -203,9 +204,9 @@ def draw(root: Path) -> None:
 
     for name in FIGURES:
         picture = png(accuracy_figure(record(name))[0])
-        (root / "results" / f"{name}-accuracy.png").write_bytes(picture)
+        write_bytes(root / "results" / f"{name}-accuracy.png", picture)
     picture = overview(record("compare-mnist"), record("digits-demo"))
-    (root / "docs" / "overview.png").write_bytes(picture)
+    write_bytes(root / "docs" / "overview.png", picture)
 
 
 def main(words: list[str]) -> int:
@@ -215,7 +216,7 @@ def main(words: list[str]) -> int:
         text = path.read_text(encoding="utf-8")
         wanted = filled(text, path.parent)
         if not check:
-            path.write_text(wanted, encoding="utf-8")
+            write_bytes(path, wanted.encode())
         elif text != wanted:
             sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
             differ = 1

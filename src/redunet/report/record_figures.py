@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from colorsys import hls_to_rgb
+from itertools import cycle
 from typing import Any
 
 from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines, Table, View
@@ -34,22 +36,6 @@ STYLES = {
     "er": ("#a89c00", "D"),
     "derpp": ("#8250df", "^"),
 }
-SPARE = (
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "v"),
-    ("#E69F00", "P"),
-    ("#8250df", "X"),
-    ("#117a8b", "p"),
-    ("#a01c4b", "h"),
-    ("#8a6d3b", "<"),
-    ("#a89c00", ">"),
-    ("#4b3fae", "D"),
-    ("#56B4E9", "*"),
-    ("#8a8f98", "x"),
-)
-"""For methods of one's own and for variants of one method."""
-
 RATES = {
     "delta_R": ("ΔR = R − R_c, the objective", "#0072B2", "-"),
     "R": ("R, all classes together", "#56B4E9", "--"),
@@ -104,7 +90,7 @@ def accuracy_curves(record: Record) -> list[Curve]:
     known = {key for key in first_of_each if key in STYLES}
     taken = {STYLES[key][0] for key in known}
     taken |= {STYLES[PAPERS[name]][0] for name in papers if name in PAPERS}
-    spare = iter([style for style in SPARE if style[0] not in taken] + [*SPARE])
+    spare = _styles_but(taken)
     curves = []
     for method in methods:
         if not (spread := by_task(method)):
@@ -129,6 +115,14 @@ def accuracy_curves(record: Record) -> list[Curve]:
         dash = "--" if name in KEEP_EXEMPLARS else "-"
         curves.append(Curve(f"{name} (theirs)", theirs, color, marker, dash, 1.5))
     return curves
+
+
+def _styles_but(taken: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Colours and markers for methods of one's own and for variants, none of them taken."""
+    yield from (style for style in reversed(STYLES.values()) if style[0] not in taken)
+    for number, (_, marker) in enumerate(cycle(STYLES.values())):
+        parts = hls_to_rgb(0.618 * number % 1, (0.35, 0.5)[number % 2], 0.6)
+        yield "#" + "".join(f"{round(255 * part):02x}" for part in parts), marker
 
 
 def _joint(method: Record) -> list[float]:

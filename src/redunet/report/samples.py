@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from redunet.datasets import NAMES, load
 from redunet.errors import DataError, FileAccessError
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.progress import silent
+from redunet.user_data import Wanted
+from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 
 MOST_CHOSEN = 12
 """As many samples as are shown layer by layer where none are chosen."""
@@ -52,22 +56,14 @@ def read_samples(
     ----------
     name : str
         A data set of `redunet.datasets`, of which the test samples are taken, or
-        a file: ``.npy`` with an array of samples, or ``.npz`` with ``x`` and,
-        where labels are known, ``y``.
+        whatever ``redunet learn`` takes, with or without labels.
     model : ReduNetClassifier
         Whose classes the labels are; others are left out of a data set.
     rows : sequence of int, default=the first of each class
     data_dir : Path, default=None
         Where a data set may lie already.
     """
-    X, y = _from_data_set(name, model, data_dir) if name in NAMES else _from_file(Path(name))
-    if X.ndim < 2 or not len(X) or X.dtype.kind not in "biuf":
-        raise DataError(
-            f"expected {name} to hold samples as rows of numbers, got an array of shape {X.shape} "
-            f"and type {X.dtype}"
-        )
-    if y is not None and y.shape != (len(X),):
-        raise DataError(f"expected a label for each of {len(X)} samples in {name}, got {y.shape}")
+    X, y = _of_data_set(name, model, data_dir) if name in NAMES else _of_file(Path(name), model)
     if y is not None and (y.dtype.kind in "iu") is not (model.classes_.dtype.kind in "iu"):
         raise DataError(
             f"expected labels such as {model.classes_[0]!r} in {name}, got such as {y[0]!r}"
@@ -87,9 +83,9 @@ def _first_of_each(y: NDArray[Any] | None, n: int) -> list[int]:
     return [int(row) for row in first[:MOST_CHOSEN]]
 
 
-def _from_data_set(
+def _of_data_set(
     name: str, model: ReduNetClassifier, data_dir: Path | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
     data = load(name, data_dir)
     known = np.isin(data.y_test, model.classes_)
     if not known.any():
@@ -97,25 +93,17 @@ def _from_data_set(
     return data.x_test[known], data.y_test[known]
 
 
-def _from_file(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    try:
-        read = np.load(path, allow_pickle=False)
-        if isinstance(read, np.ndarray):
-            return read, None
-        with read:
-            names = {key.lower(): key for key in read.files}
-            if "x" not in names:
-                raise DataError(
-                    f"expected {path} to hold an array x, got {', '.join(read.files) or 'none'}"
-                )
-            return read[names["x"]], read[names["y"]] if "y" in names else None
-    except FileNotFoundError:
+def _of_file(path: Path, model: ReduNetClassifier) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """All samples of a file or folder, read as the commands on model files read them."""
+    if not os.path.exists(path):
         raise FileAccessError(
-            f"cannot read {path}: no such file, and no data set among {', '.join(NAMES)}"
-        ) from None
-    except DataError:
-        raise
-    except OSError as error:
-        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:
-        raise DataError(f"expected samples in a .npy or .npz file, got {path}: {error}") from error
+            f"cannot read {path}: no such file or folder, and no data set among {', '.join(NAMES)}"
+        )
+    sources = open_all([path], Wanted(labels="optional"), model)
+    samples, labels = [], []
+    for source, batch in read(sources, "reading", silent):
+        with at(source, batch):
+            samples.append(samples_for(model, batch))
+            if batch.y is not None:
+                labels.append(labels_like(batch.y, label_type(model)))
+    return np.concatenate(samples), np.concatenate(labels) if labels else None

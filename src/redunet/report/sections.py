@@ -409,7 +409,8 @@ def environment(record: Record) -> list[Block]:
                 name = f"{label(method)} {run['seed']}" if method["random"] else label(method)
                 places.setdefault(_place(run), []).append(name)
     if record.get("machine"):
-        places.setdefault(_place(record), []).append("the record as a whole" if places else "all")
+        whole = "the record as a whole" if places else "all"
+        places.setdefault(_place(record), []).append(whole)
     rows = [[", ".join(names), *place] for place, names in places.items()]
     headings = ["method and seed", "date", "machine", "versions"]
     return [Table("Date, machine and versions", headings, rows, text_columns=4)] if rows else []

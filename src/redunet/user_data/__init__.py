@@ -6,6 +6,7 @@ names the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _OPENERS: dict[str, Callable[[Path, Wanted], Source]] = {
     ".npz": open_npz,
     ".npy": open_npy,
     ".csv": open_csv,
+    ".tsv": open_csv,
     ".parquet": open_parquet,
     **dict.fromkeys(IMAGE_ENDINGS, open_images),
 }
@@ -39,16 +41,17 @@ def open_source(path: Path, wanted: Wanted) -> Source:
     -------
     Source
     """
+    try:
+        os.stat(path)
+    except (OSError, ValueError) as error:  # the latter of a name with a NUL
+        why = getattr(error, "strerror", None) or error
+        raise FileAccessError(f"cannot read {path}: {why}") from error
     if path.is_dir():
         return open_images(path, wanted)
-    if not path.exists():
-        raise FileAccessError(f"cannot read {path}: there is no such file or folder")
     opener = _OPENERS.get(path.suffix.lower())
     if opener is None:
         raise DataError(
             f"expected .npz, .npy, .csv, .parquet or a folder of images, got {path}: "
             f"convert it, or mend its name"
         )
-    if not path.is_file():
-        raise FileAccessError(f"cannot read {path}: it is not a plain file")
     return opener(path, wanted)

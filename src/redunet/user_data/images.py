@@ -4,86 +4,126 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 
 from redunet.errors import DataError, FileAccessError
-from redunet.user_data.source import Batch, Source, Wanted, rows_at_a_time
+from redunet.user_data.pixels import BadImageError, is_colour, pixels, resized
+from redunet.user_data.source import Batch, Source, Wanted, listed, rows_at_a_time
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-_MODES = {"L": "L", "RGB": "RGB", "1": "L", "P": "RGB"}
 _NAMED = 5
-
-
-class _BadImageError(Exception):
-    """One image that cannot be used, and why."""
+_DEEPEST = 32
+_NOT_IMAGES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx")
+"""What systems put into folders by themselves, beside hidden files."""
 
 
 def open_images(path: Path, wanted: Wanted) -> Source:
     """A folder with a sub-folder of images for each class; without labels, any images.
 
-    Every file is taken for an image but those whose names begin with a dot.
+    Every file is taken for an image but hidden ones and those that systems make.
     """
-    files = list(_labelled(path) if wanted.labels else _any(path))
+    labelled = wanted.labels == "required" or (
+        wanted.labels == "optional" and path.is_dir() and any(one.is_dir() for one in _list(path))
+    )
+    files = list(_labelled(path) if labelled else _any(path))
     left_out: list[str] = []
+    notes: list[str] = []
 
     def batches() -> Iterator[Batch]:
         left_out.clear()
-        shape = wanted.shape
-        start = 0
+        shape, start, animated = wanted.shape, 0, []
         while start < len(files):
             step = rows_at_a_time(math.prod(shape)) if shape else 1
             images, kept = [], []
             for file, label in files[start : start + step]:
                 try:
-                    image = _pixels(file, shape)
-                except _BadImageError as error:
+                    if wanted.resize and shape is not None:
+                        image, has_frames = resized(file, shape)
+                    else:
+                        image, has_frames = pixels(file, shape)
+                except BadImageError as error:
                     left_out.append(f"{_shown(file)} ({error})")
                     continue
+                if has_frames:
+                    animated.append(_shown(file))
                 shape = image.shape
                 images.append(image)
                 kept.append((file, label))
             start += step
             if images:
-                y = np.array([label for _, label in kept]) if wanted.labels else None
+                y = np.array([label for _, label in kept]) if labelled else None
                 share = min(1.0, start / len(files))
                 yield Batch(np.stack(images), y, [_shown(file) for file, _ in kept], share)
-        _judge(path, len(files), left_out, wanted.skip_bad)
+        _judge(path, len(files), left_out, wanted)
+        notes[:] = [_first_frames(animated)] if animated else []
 
-    return Source(path, batches, None, left_out)
+    return Source(path, batches, left_out=left_out, notes=notes)
 
 
-def _judge(path: Path, n_files: int, left_out: list[str], skip_bad: bool) -> None:
-    """Name and count the images that could not be used, where that is an error."""
-    if left_out and (not skip_bad or len(left_out) == n_files):
-        more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
-        remedy = "mend them" if skip_bad else "mend or remove them, or pass --skip-bad"
-        raise DataError(
-            f"{len(left_out):,} of {n_files:,} images in {path} cannot be used: "
-            f"{', '.join(left_out[:_NAMED])}{more}: {remedy}"
-        )
+def shape_to_resize_to(paths: Iterable[Path], size: tuple[int, int]) -> tuple[int, ...]:
+    """The shape of resized images: RGB if any of those in the folders is in colour, else grey.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Images, or folders with images in them or below them.
+    size : (height, width)
+
+    Returns
+    -------
+    (height, width) or (height, width, 3)
+    """
+    colour = any(is_colour(file) for path in paths for file, _ in _any(path))
+    return (*size, 3) if colour else size
+
+
+def _first_frames(animated: list[str]) -> str:
+    return (
+        f"{len(animated):,} images have several frames, of which the first was taken: "
+        f"{listed(animated)}"
+    )
+
+
+def _judge(path: Path, n_files: int, left_out: list[str], wanted: Wanted) -> None:
+    """Name and count the images that could not be used, where they are too many."""
+    if len(left_out) <= wanted.most_bad * n_files and len(left_out) < n_files:
+        return
+    if not left_out:
+        return
+    more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+    remedy = "mend or remove them"
+    if not wanted.resize and any(", expected " in one for one in left_out):
+        remedy += ", or create the model with --resize 32 to scale and crop all images"
+    if not wanted.most_bad:
+        remedy += ", or pass --skip-bad to leave them out"
+    elif len(left_out) < n_files:
+        remedy += ", or pass --skip-bad twice to leave out more than a tenth"
+    raise DataError(
+        f"{len(left_out):,} of {n_files:,} images in {path} cannot be used: "
+        f"{', '.join(left_out[:_NAMED])}{more}: {remedy}"
+    )
 
 
 def _labelled(folder: Path) -> Iterator[tuple[Path, str]]:
     """The images of each sub-folder, and its name; both in order."""
     if not folder.is_dir():
         raise DataError(f"expected a folder with one sub-folder of images a class, got {folder}")
-    classes = [one for one in _listing(folder) if one.is_dir()]
-    strays = [one for one in _listing(folder) if not one.is_dir()]
+    classes = [one for one in _list(folder) if one.is_dir()]
+    strays = [one for one in _list(folder) if not one.is_dir()]
     if not classes or strays:
         found = f"the file {strays[0].name}" if strays else "none"
         raise DataError(
             f"expected one sub-folder of images a class in {folder}, got {found}: "
             f"put images into folders that are named after their classes"
         )
+    names = Counter(_shown(one.name) for one in classes)
+    if (most := names.most_common(1)[0])[1] > 1:
+        raise DataError(f"expected folders of different names in {folder}, got {most[0]!r} twice")
     for one in classes:
         files = list(_files(one))
         if not files:
@@ -99,56 +139,32 @@ def _any(path: Path) -> Iterator[tuple[Path, str]]:
     return ((file, "") for file in files)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, depth: int = 1) -> Iterator[Path]:
     """All files in a folder and below it, in order."""
-    for one in _listing(folder):
+    if depth > _DEEPEST:
+        raise DataError(
+            f"expected folders at most {_DEEPEST} deep, got {folder}: put the images higher up"
+        )
+    for one in _list(folder):
         if one.is_dir():
             if not one.is_symlink():  # it might lead back here
-                yield from _files(one)
+                yield from _files(one, depth + 1)
         else:
             yield one
 
 
-def _listing(folder: Path) -> list[Path]:
+def _list(folder: Path) -> list[Path]:
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise FileAccessError(f"cannot read {folder}: {error.strerror or error}") from error
-    return [folder / name for name in names if not name.startswith(".")]
-
-
-def _pixels(file: Path, shape: tuple[int, ...] | None) -> NDArray[np.uint8]:
-    """Pixels of shape (height, width) or (height, width, 3); looked at before they are unpacked."""
-    if not file.is_file():
-        raise _BadImageError("not a plain file")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file, formats=_FORMATS) as image:
-                mode = None if "transparency" in image.info else _MODES.get(image.mode)
-                found: tuple[int, ...] = (image.height, image.width)
-                found = (*found, 3) if mode == "RGB" else found
-                if mode is None:
-                    raise _BadImageError(f"mode {image.mode}, expected L or RGB, not transparent")
-                if shape is not None and found != shape:
-                    raise _BadImageError(f"{_size(found)}, expected {_size(shape)}")
-                return np.asarray(image.convert(mode))
-    except _BadImageError:
-        raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise _BadImageError("unpacks to more pixels than any honest image") from None
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - decoders fail in as many ways as there are formats
-        why: Any = getattr(error, "strerror", None) or "no image that can be read"
-        raise _BadImageError(why) from None
+    return [
+        folder / name
+        for name in names
+        if not name.startswith(".") and name.lower() not in _NOT_IMAGES
+    ]
 
 
 def _shown(name: str | Path) -> str:
     """A name as text that can be written anywhere: names of files are bytes of any kind."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return f"{shape[1]} x {shape[0]} {'RGB' if len(shape) == 3 else 'L'}"

@@ -8,9 +8,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -51,8 +51,8 @@ class Wanted:
 
     Parameters
     ----------
-    labels : bool, default=True
-        Whether each sample must have a label.
+    labels : {"required", "optional", "ignored"}, default="required"
+        Whether each sample must have a label; optional ones are read where there are some.
     label : str, default=None
         The name of the column or array of labels, or the file of a .npy's; None finds it.
     label_type : type, default=None
@@ -61,16 +61,19 @@ class Wanted:
         The columns that the model knows, none of which holds labels.
     shape : tuple of int, default=None
         Of an image, (height, width) or (height, width, 3); None takes the first one's.
-    skip_bad : bool, default=False
-        Whether images that cannot be used are left out.
+    resize : bool, default=False
+        Whether images are turned, scaled, cropped and converted to that shape.
+    most_bad : float, default=0.0
+        The largest share of images that may be left out because they cannot be used.
     """
 
-    labels: bool = True
+    labels: Literal["required", "optional", "ignored"] = "required"
     label: str | None = None
     label_type: type | None = None
     columns: tuple[str, ...] = ()
     shape: tuple[int, ...] | None = None
-    skip_bad: bool = False
+    resize: bool = False
+    most_bad: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +104,20 @@ class Source:
     ----------
     path : Path
     batches : callable
-        Gives the batches anew.
+        Reads the batches from the first on.
     columns : tuple of str, or None
         What the values of a sample are called, in order.
     left_out : list of str
         Samples that could not be used in the last reading, with the reason.
+    notes : list of str
+        Lines that a person should see, complete after a reading.
     """
 
     path: Path
     batches: Callable[[], Iterator[Batch]]
-    columns: tuple[str, ...] | None
-    left_out: list[str]
+    columns: tuple[str, ...] | None = None
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 class RowNames(Sequence[str]):
@@ -156,18 +162,18 @@ def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
     if wanted.label is not None:
         if wanted.label in names:
             return wanted.label
-        if not wanted.labels:
+        if wanted.labels != "required":
             return None
         raise DataError(
             f"expected {wanted.label!r} to hold the labels of {path}, but there are only "
-            f"{_listed(names)}: name another with --label"
+            f"{listed(names)}: name another with --label"
         )
     found = [name for name in names if name.lower() in LABEL_NAMES and name not in wanted.columns]
     if len(found) == 1:
         return found[0]
-    if not wanted.labels and not found:
+    if wanted.labels != "required" and not found:
         return None
-    what = f"got {_listed(found)}" if found else f"but there are only {_listed(names)}"
+    what = f"got {listed(found)}" if found else f"but there are only {listed(names)}"
     raise DataError(
         f"expected one of {', '.join(LABEL_NAMES)} to hold the labels of {path}, {what}: "
         f"name it with --label"
@@ -178,8 +184,8 @@ def check_weight(path: Path, unpacked: int, packed: int) -> None:
     """Complain of data that unpacks to far more than it weighs."""
     if unpacked > _HARMLESS and unpacked > _MOST_SWELLING * packed:
         raise DataError(
-            f"{path} unpacks to {unpacked / 1e6:,.0f} MB from {packed / 1e6:,.1f} MB, which no "
-            f"honest data does: save it without compression if it is your own"
+            f"{path} unpacks to {unpacked / 1e6:,.0f} MB from {packed / 1e6:,.1f} MB, which data "
+            f"hardly ever does: save it without compression if it is your own"
         )
 
 
@@ -193,6 +199,7 @@ def rows_at_a_time(row_values: int) -> int:
     return max(1, min(rows, _LARGEST_BATCH_BYTES // (8 * row_values)))
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first of many names, and how many there are."""
     shown = ", ".join(names[:10])
     return f"{shown}, … ({len(names)} in all)" if len(names) > 10 else shown or "none"

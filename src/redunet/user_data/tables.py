@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
+import os
+import re
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +21,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from redunet.errors import DataError
+from redunet.untrusted import open_regular
+from redunet.user_data.labels import TextColumn, checked_array, checked_text, whole_numbers
 from redunet.user_data.source import (
     Batch,
     RowNames,
@@ -25,122 +35,285 @@ from redunet.user_data.source import (
 )
 
 _BLOCK_BYTES = 2**23
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_INDEX_NAMES = ("", "id", "index", "unnamed: 0", "__index_level_0__")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a CSV file is written, found out from its beginning.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the columns.
+    encoding : str
+        UTF-16 where the file begins with its mark, UTF-8 otherwise.
+    delimiter : str
+        Comma, semicolon or tab, whichever the line of names has most of.
+    decimal : str
+        A comma where semicolons divide values and values such as 1,5 are among them.
+    """
+
+    names: list[str]
+    encoding: str
+    delimiter: str
+    decimal: str
+
+    @classmethod
+    def of(cls, path: Path) -> _Layout:
+        with open_regular(path) as file:
+            raw = file.read(_BLOCK_BYTES)
+        encoding = _MARKS.get(raw[:2], "utf-8-sig")
+        text = codecs.getincrementaldecoder(encoding)().decode(raw).lstrip("\r\n")
+        if not text:
+            raise ValueError("it is empty")
+        head, _, rest = text.partition("\n")
+        unquoted = re.sub(r'"[^"]*"', "", head)
+        delimiter = max(",;\t", key=unquoted.count)
+        names = next(csv.reader(io.StringIO(text), delimiter=delimiter))
+        commas = delimiter == ";" and re.search(r"(^|;)-?\d*,\d+(;|$)", rest[:10_000], re.M)
+        return cls(names, encoding, delimiter, "," if commas else ".")
+
+    def open(self, file: Any, types: dict[str, Any]) -> Any:
+        """A reader of some columns as given types, block after block."""
+        encoding = "utf8" if self.encoding == "utf-8-sig" else self.encoding
+        return pyarrow.csv.open_csv(
+            file,
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK_BYTES, encoding=encoding
+            ),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=self.delimiter),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                null_values=[""],
+                strings_can_be_null=True,
+                decimal_point=self.decimal,
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The columns of a table, and what is said of them.
+
+    Parameters
+    ----------
+    path : Path
+    columns : tuple of str
+        Columns of numbers, in the order in which they become features.
+    label : str, or None
+        The column of labels.
+    label_type : type, or None
+        As what labels of text are taken: int or str.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    label: str | None
+    label_type: type | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def label_place(self) -> str:
+        return f"column {self.label!r} of {self.path}"
+
+    def batches(self, tables: Iterator[tuple[Any, float]]) -> Iterator[Batch]:
+        """Rows of numbers, with their labels, block after block."""
+        done = 0
+        for table, share in tables:
+            places = {name: index for index, name in enumerate(table.schema.names)}
+            labels = None if self.label is None else self._labels(table.column(self.label), done)
+            width = 0 if labels is None else labels[0].dtype.itemsize // 8
+            step = rows_at_a_time(len(self.columns) + width)
+            for first in range(0, table.num_rows, step):
+                part = table.slice(first, step)
+                X = np.empty((part.num_rows, len(self.columns)))
+                for index, name in enumerate(self.columns):
+                    X[:, index] = part.column(places[name]).to_numpy(zero_copy_only=False)
+                if not done:
+                    self._note_index(X)
+                y = None
+                if labels is not None:
+                    values, codes = labels
+                    y = values[codes[first : first + part.num_rows]]
+                yield Batch(X, y, RowNames(done, part.num_rows), share)
+                done += part.num_rows
+        if not done:
+            raise DataError(f"expected at least one row in {self.path}, got none")
+
+    def _labels(self, column: Any, done: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The labels that occur, checked, and which of them each row has."""
+        missing = np.flatnonzero(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+        if len(missing):
+            raise DataError(
+                f"expected a label in each row of {self.path}, got none in row "
+                f"{done + missing[0] + 1:,}: remove the row, or name its class"
+            )
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        if not len(column):
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.intp)
+        codes = column.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+        values = column.dictionary
+        if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+            return checked_array(values.to_numpy(zero_copy_only=False), self.label_place), codes
+        # Before any of them becomes a Python object: one may fill the memory.
+        if pa.compute.max(pa.compute.binary_length(values)).as_py() > 2**16:
+            raise DataError(f"expected short labels in {self.label_place}, got one of over 64 kB")
+        texts = checked_text(values.to_pylist(), self.label_place)
+        if self.label_type is int:
+            return whole_numbers(texts, self.label_place), codes
+        return np.array(texts), codes
+
+    def _note_index(self, X: NDArray[np.float64]) -> None:
+        """Say so where a column looks like the numbers of the rows."""
+        self.notes.clear()
+        for values, name in zip(X.T, self.columns, strict=True):
+            counts = len(X) > 1 and np.array_equal(values, values[0] + np.arange(len(X)))
+            if counts and name.strip().lower() in _INDEX_NAMES:
+                self.notes.append(
+                    f"column {name!r} of {self.path} looks like row numbers, and is taken as a "
+                    f"feature: remove it if it is none (pandas: to_csv(..., index=False))"
+                )
 
 
 def open_csv(path: Path, wanted: Wanted) -> Source:
     """A CSV file with a line of column names; all but the labels are numbers."""
-    kind = "a CSV file"
-    blocks = pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
-    with reading(path, kind, pa.ArrowException):
-        with pyarrow.csv.open_csv(path, read_options=blocks) as reader:
-            schema = reader.schema
-        label, columns = _columns(path, schema.names, wanted)
-        # A column that begins with whole numbers may go on with fractions.
-        types = dict.fromkeys(columns, pa.float64())
-        if label is not None:
-            types[label] = _label_type(schema.field(label).type, wanted)
-        convert = pyarrow.csv.ConvertOptions(
-            column_types=types,
-            include_columns=list(types),
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        weight = path.stat().st_size
+    with _reading_csv(path):
+        layout = _Layout.of(path)
+        label, columns = _columns(path, layout.names, wanted)
+        kind, note = _label_kind(path, layout, label, wanted)
+    table = _Table(path, columns, label, kind)
+    # A column that begins with whole numbers may go on with fractions.
+    types = dict.fromkeys(columns, pa.float64())
+    if label is not None:
+        types[label] = pa.string()
 
-    def tables() -> Iterator[tuple[Any, float]]:
-        with (
-            pa.OSFile(str(path)) as file,
-            pyarrow.csv.open_csv(file, read_options=blocks, convert_options=convert) as reader,
-        ):
-            for table in reader:
-                yield table, 1.0 if file.closed else file.tell() / weight
+    def blocks() -> Iterator[tuple[Any, float]]:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            with layout.open(file, types) as reader:
+                for block in reader:
+                    yield block, 1.0 if file.closed else min(1.0, file.tell() / size)
 
-    return Source(path, lambda: _batches(path, kind, tables(), columns, label), columns, [])
+    def batches() -> Iterator[Batch]:
+        with _reading_csv(path, layout):
+            yield from table.batches(blocks())
+            if note:
+                table.notes.append(note)
+
+    return Source(path, batches, columns, notes=table.notes)
+
+
+def _label_kind(
+    path: Path, layout: _Layout, label: str | None, wanted: Wanted
+) -> tuple[type | None, str | None]:
+    """Whether labels of text are numbers, and a note where they only look like some."""
+    if label is None or wanted.label_type is not None:
+        return wanted.label_type, None
+    seen = TextColumn()
+    with open_regular(path) as file, layout.open(file, {label: pa.string()}) as reader:
+        for block in reader:
+            seen.look_at(block.column(0).unique().drop_null().to_pylist())
+            if seen.decided:
+                break
+    what = f"column {label!r} of {path}"
+    return seen.kind(what), seen.note(what)
+
+
+@contextmanager
+def _reading_csv(path: Path, layout: _Layout | None = None) -> Iterator[None]:
+    """As `reading`, but a value that is no number is said to be one, with its column."""
+    try:
+        with reading(path, "a CSV file", pa.ArrowException, csv.Error):
+            yield
+    except DataError as error:
+        found = re.search(r"CSV column #(\d+): .*double: invalid value '(.*)'", str(error))
+        if layout is None or found is None:
+            raise
+        raise DataError(
+            f"expected numbers in column {layout.names[int(found[1])]!r} of {path}, got "
+            f"{found[2]!r}: remove the column or turn it into numbers, or name it with --label if "
+            f"it holds the labels"
+        ) from error
 
 
 def open_parquet(path: Path, wanted: Wanted) -> Source:
     """A Parquet file; all columns but the labels are numbers."""
     kind = "a Parquet file"
-    with reading(path, kind, pa.ArrowException):
-        with pyarrow.parquet.ParquetFile(path) as file:
-            schema, n_rows = file.schema_arrow, file.metadata.num_rows
+    with reading(path, kind, pa.ArrowException), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        with pyarrow.parquet.ParquetFile(file) as parquet:
+            schema, metadata = parquet.schema_arrow, parquet.metadata
         label, columns = _columns(path, schema.names, wanted)
-        types = {name: schema.field(name).type for name in columns}
-        for name, of in types.items():
-            if not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
-                raise DataError(
-                    f"expected numbers in column {name!r} of {path}, got {of}: "
-                    f"leave it out, or turn it into numbers"
-                )
-        width = sum(of.bit_width for of in types.values())
-        check_weight(path, n_rows * width // 8, path.stat().st_size)
+        _check_types(path, schema, columns, label)
+        bits = sum(max(8, schema.field(name).type.bit_width) for name in columns)
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        unpacked = sum(group.total_byte_size for group in groups)
+        check_weight(path, max(metadata.num_rows * bits // 8, unpacked), size)
+    table = _Table(path, columns, label, str)
+    names = [*columns, *([] if label is None else [label])]
+    texts = [label] if label is not None and _is_text(schema.field(label).type) else None
 
-    def tables() -> Iterator[tuple[Any, float]]:
-        done, step = 0, rows_at_a_time(len(columns))
-        named = [*columns, *([] if label is None else [label])]
-        with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
-            for table in file.iter_batches(step, columns=named, use_threads=False):
-                done += table.num_rows
-                yield table, done / n_rows
+    def blocks() -> Iterator[tuple[Any, float]]:
+        done = 0
+        with (
+            open_regular(path) as file,
+            # Read as a dictionary, a long label is in memory once, not once a row.
+            pyarrow.parquet.ParquetFile(file, pre_buffer=False, read_dictionary=texts) as parquet,
+        ):
+            step = rows_at_a_time(len(columns))
+            for block in parquet.iter_batches(step, columns=names, use_threads=False):
+                done += block.num_rows
+                yield block, done / max(done, metadata.num_rows)
 
-    return Source(path, lambda: _batches(path, kind, tables(), columns, label), columns, [])
+    def batches() -> Iterator[Batch]:
+        with reading(path, kind, pa.ArrowException):
+            yield from table.batches(blocks())
+
+    return Source(path, batches, columns, notes=table.notes)
+
+
+def _check_types(path: Path, schema: Any, columns: tuple[str, ...], label: str | None) -> None:
+    for name in columns:
+        of = schema.field(name).type
+        if not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
+            raise DataError(
+                f"expected numbers in column {name!r} of {path}, got {of}: "
+                f"leave it out, or turn it into numbers"
+            )
+    if label is not None:
+        of = schema.field(label).type
+        of = of.value_type if pa.types.is_dictionary(of) else of
+        if not (
+            pa.types.is_integer(of)
+            or pa.types.is_floating(of)
+            or pa.types.is_null(of)
+            or _is_text(of)
+        ):
+            raise DataError(
+                f"expected labels that are whole numbers or text in column {label!r} of {path}, "
+                f"got {of}: convert them"
+            )
+
+
+def _is_text(of: Any) -> bool:
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
 
 
 def _columns(path: Path, names: list[str], wanted: Wanted) -> tuple[str | None, tuple[str, ...]]:
-    """The column of labels, and the others in their order."""
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(f"expected columns of different names in {path}, got {twice[0]!r} twice")
+    """The column of labels, and the others in the model's order, or in their own."""
+    most, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise DataError(f"expected columns of different names in {path}, got {most!r} twice")
     label = label_name(path, names, wanted)
     columns = tuple(name for name in names if name != label)
     if not columns:
         raise DataError(f"expected columns of numbers in {path}, got only the labels")
-    return label, columns
-
-
-def _label_type(found: Any, wanted: Wanted) -> Any:
-    """As what labels of a CSV file are read."""
-    numbers = pa.types.is_integer(found) or pa.types.is_floating(found)
-    if wanted.label_type is str or not numbers:
-        return pa.string()
-    return pa.int64() if pa.types.is_integer(found) else pa.float64()
-
-
-def _batches(
-    path: Path,
-    kind: str,
-    tables: Iterator[tuple[Any, float]],
-    columns: tuple[str, ...],
-    label: str | None,
-) -> Iterator[Batch]:
-    """Rows of numbers, with their labels, block after block."""
-    done = 0
-    with reading(path, kind, pa.ArrowException):
-        for table, share in tables:
-            step = rows_at_a_time(len(columns))
-            for first in range(0, table.num_rows, step):
-                part = table.slice(first, step)
-                X = np.empty((part.num_rows, len(columns)))
-                for index, name in enumerate(columns):
-                    X[:, index] = part.column(name).to_numpy(zero_copy_only=False)
-                y = None if label is None else _labels(path, part.column(label), done)
-                yield Batch(X, y, RowNames(done, part.num_rows), share)
-                done += part.num_rows
-        if not done:
-            raise DataError(f"expected at least one row in {path}, got none")
-
-
-def _labels(path: Path, column: Any, done: int) -> NDArray[Any]:
-    """Labels as whole numbers or words, none of them missing."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    missing = np.flatnonzero(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
-    if len(missing):
-        raise DataError(
-            f"expected a label in each row of {path}, got none in row {done + missing[0] + 1:,}: "
-            f"remove the row, or name its class"
-        )
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    if values.dtype == object and all(isinstance(value, str) for value in values):
-        return values.astype(str)
-    return values
+    if set(columns) == set(wanted.columns):
+        columns = wanted.columns
+    return None if wanted.labels == "ignored" else label, columns

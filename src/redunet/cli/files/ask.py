@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.matching import at, label_type, labels_like, open_all, read, samples_for
-from redunet.cli.files.output import Write, predictions_file
+from redunet.cli.files.output import Cell, Write, predictions_file
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
+from redunet.text import csv_cell
 from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 
 Found = dict[str, Any]
 
@@ -26,6 +27,7 @@ def predict(
     wanted: Wanted,
     out: Path | Write,
     progress: Progress = silent,
+    cell: Cell = csv_cell,
 ) -> Found:
     """Label samples, and write labels and scores.
 
@@ -36,6 +38,8 @@ def predict(
     wanted : Wanted
     out : Path, or a function that takes each batch's names, labels and scores
     progress : callable
+    cell : callable
+        How labels and names are written into a CSV file.
 
     Returns
     -------
@@ -43,11 +47,7 @@ def predict(
     """
     sources = open_all(data, wanted, model)
     if isinstance(out, Path):
-        if any(out.exists() and out.samefile(path) for path in data):
-            raise DataError(
-                f"expected another name for the predictions than that of the data, {out}"
-            )
-        with predictions_file(out, model.classes_) as write:
+        with predictions_file(out, model.classes_, cell) as write:
             n = _write_all(model, sources, write, progress)
     else:
         n = _write_all(model, sources, out, progress)
@@ -55,7 +55,7 @@ def predict(
         "samples": n,
         "out": str(out) if isinstance(out, Path) else None,
         "left_out": _left_out(sources),
-        "notes": [],
+        "notes": _notes(sources),
     }
 
 
@@ -84,7 +84,7 @@ def evaluate(
     return {
         **_scores(model, pairs),
         "left_out": _left_out(sources),
-        "notes": _strangers(model, pairs),
+        "notes": _notes(sources) + _strangers(model, pairs),
     }
 
 
@@ -146,3 +146,7 @@ def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
 
 def _left_out(sources: Sequence[Source]) -> list[str]:
     return [file for source in sources for file in source.left_out]
+
+
+def _notes(sources: Sequence[Source]) -> list[str]:
+    return [note for source in sources for note in source.notes]

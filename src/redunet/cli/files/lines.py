@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, median
 from typing import Any
 
 from rich import box
@@ -12,6 +13,7 @@ Found = dict[str, Any]
 Lines = list[Any]
 
 _SHOWN = 20
+_WORST = 10
 
 
 def learnt(found: Found) -> Lines:
@@ -63,21 +65,62 @@ def holdings(found: Found) -> str:
 
 
 def evaluated(found: Found) -> Lines:
-    """Accuracy, classes, confusion matrix."""
-    classes = _table("Class by class", ["class", "samples", "correct", "recall", "precision"])
-    for row in found["classes"]:
-        classes.add_row(
+    """Accuracy, classes, confusion matrix; of many classes a summary, and the worst first."""
+    said = (
+        f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples."
+    )
+    if len(found["classes"]) <= _SHOWN:
+        return [said, _recall_table("Class by class", found["classes"]), _confusion(found)]
+    wrong = [row for row in found["classes"] if row["correct"] < row["samples"]]
+    worst = sorted(wrong, key=lambda row: row["recall"])[:_WORST]
+    tables = [_recall_table("The classes of lowest recall", worst), _confusions(found)]
+    return [
+        said,
+        _recall_line(found),
+        *(tables if wrong else []),
+        "All classes, and the confusion matrix, are in the output of --json.",
+    ]
+
+
+def _recall_table(title: str, rows: Sequence[Found]) -> Table:
+    table = _table(title, ["class", "samples", "correct", "recall", "precision"])
+    for row in rows:
+        table.add_row(
             str(row["class"]),
             f"{row['samples']:,}",
             f"{row['correct']:,}",
             _share(row["recall"]),
             _share(row["precision"]),
         )
-    return [
-        f"Accuracy {found['accuracy']:.4f}: {found['correct']:,} of {found['samples']:,} samples.",
-        classes,
-        *_confusion(found),
+    return table
+
+
+def _recall_line(found: Found) -> str:
+    recalls = [row["recall"] for row in found["classes"] if row["recall"] is not None]
+    perfect = sum(recall == 1 for recall in recalls)
+    return (
+        f"Recall of {_classes(len(recalls))} with samples: mean {fmean(recalls):.4f}, "
+        f"median {median(recalls):.4f}, lowest {min(recalls):.4f}; 1 for {perfect:,} of them."
+    )
+
+
+def _confusions(found: Found) -> Table:
+    """The most frequent mistakes, of many classes."""
+    labels, samples = found["labels"], [row["samples"] for row in found["classes"]]
+    pairs = [
+        (count, true, given)
+        for true, row in enumerate(found["confusion"])
+        for given, count in enumerate(row)
+        if count and true != given
     ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
+    table = _table("The most frequent confusions", ["true", "predicted", "samples", "of its class"])
+    table.columns[1].justify = "left"
+    for count, true, given in pairs[:_WORST]:
+        table.add_row(
+            str(labels[true]), str(labels[given]), f"{count:,}", f"{count / samples[true]:.1%}"
+        )
+    return table
 
 
 def inspected(found: Found) -> Lines:
@@ -164,14 +207,12 @@ def _rate_lines(delta_R: Sequence[float]) -> Lines:
     return lines
 
 
-def _confusion(found: Found) -> Lines:
+def _confusion(found: Found) -> Table:
     labels = [str(label) for label in found["labels"]]
-    if len(labels) > _SHOWN:
-        return [f"The confusion matrix of {len(labels)} classes is in the output of --json."]
-    table = _table("Confusion matrix: true classes down, given ones across", ["", *labels])
+    table = _table("Confusion matrix: true classes in rows, predicted in columns", ["", *labels])
     for label, row in zip(labels, found["confusion"], strict=True):
         table.add_row(label, *(str(count) if count else "·" for count in row))
-    return [table]
+    return table
 
 
 def _table(title: str, headings: Sequence[str]) -> Table:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,41 +14,37 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from redunet.errors import DataError, FileAccessError
+from redunet.errors import DataError
+from redunet.files import writing
+from redunet.text import csv_cell
 
 Write = Callable[[Sequence[str], NDArray[Any], NDArray[Any]], None]
 """Takes names of samples (n,), their labels (n,), their scores (n, k)."""
 
-ENDINGS = (".csv", ".parquet", ".jsonl")
+Writer = Callable[[IO[bytes], NDArray[Any]], AbstractContextManager[Write]]
+"""Opens a table of predictions in a file, given the classes."""
+
+Cell = Callable[[str], str]
+"""Gives a label or the name of a sample as it is written into CSV."""
 
 
 @contextmanager
-def predictions_file(path: Path, classes: NDArray[Any]) -> Iterator[Write]:
+def predictions_file(path: Path, classes: NDArray[Any], cell: Cell = csv_cell) -> Iterator[Write]:
     """A file of predictions, whose ending says how; it is there when all are written."""
-    writer = _WRITERS.get(path.suffix.lower())
+    writers: dict[str, Writer] = {
+        ".csv": partial(csv_lines, cell=cell),
+        ".parquet": _parquet,
+        ".jsonl": json_lines,
+    }
+    writer = writers.get(path.suffix.lower())
     if writer is None:
-        raise DataError(f"expected a name that ends in {', '.join(ENDINGS)}, got {path}")
-    temporary = path.absolute().parent / f".{path.name}.writing"
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(21, "a folder is in the way", str(path))
-        try:
-            with open(temporary, "wb") as file, writer(file, classes) as write:
-                yield write
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except FileAccessError:
-        raise
-    except OSError as error:
-        raise FileAccessError(
-            f"cannot write {path}: {error.strerror or error}; check the folder, its permissions "
-            f"and the free space"
-        ) from error
+        raise DataError(f"expected a name that ends in {', '.join(writers)}, got {path}")
+    with writing(path) as file, writer(file, classes) as write:
+        yield write
 
 
 @contextmanager
-def csv_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
+def csv_lines(file: IO[bytes], classes: NDArray[Any], cell: Cell = csv_cell) -> Iterator[Write]:
     """A table with a column of scores for each class."""
 
     class Text:
@@ -56,14 +52,14 @@ def csv_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
             return file.write(line.encode())
 
     rows = csv.writer(Text(), lineterminator="\n")
-    headings = [["sample", "label", *_score_names(classes)]]
+    headings = [["sample", "label", *map(cell, _score_names(classes))]]
 
     def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
         # Not before there is something below them: an error may come first.
         while headings:
             rows.writerow(headings.pop())
         for name, label, row in zip(names, labels.tolist(), scores.tolist(), strict=True):
-            rows.writerow([name, label, *row])
+            rows.writerow([cell(name), cell(label) if isinstance(label, str) else label, *row])
         file.flush()
 
     yield write
@@ -98,9 +94,6 @@ def _parquet(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
             writer.write_batch(pa.record_batch(arrays, schema=schema))
 
         yield write
-
-
-_WRITERS = dict(zip(ENDINGS, (csv_lines, _parquet, json_lines), strict=True))
 
 
 def _score_names(classes: NDArray[Any]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.cli import interrupts
-from redunet.cli.files.lock import Tell
-from redunet.cli.files.lock import changing as locked
 from redunet.cli.files.look import held
-from redunet.cli.files.matching import (
-    at,
-    label_type,
-    labels_like,
-    noting,
-    open_all,
-    read,
-    samples_for,
-)
-from redunet.errors import DataError, DataTypeError, FileAccessError, SettingsError
-from redunet.estimators import ClosedForm, Estimator, estimator_named, load
+from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
+from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
+from redunet.estimators.base import LearntFeaturesWarning
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.features import FeatureMap
+from redunet.files import follow, is_special, refuse_overwriting
+from redunet.lock import Tell
+from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
-from redunet.user_data import Source, Wanted
+from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data.for_model import (
+    at,
+    label_type,
+    labels_like,
+    open_all,
+    read,
+    samples_for,
+    to_resize,
+)
 
 Found = dict[str, Any]
 
@@ -42,10 +46,10 @@ _SAMPLE_BYTES = 2**27
 
 
 @contextmanager
-def changing(path: Path, tell: Tell) -> Iterator[None]:
+def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
     """Hold a model file alone; an interruption says what has become of it."""
-    with locked(path, tell), interrupts.outcome(path):
-        yield
+    with locked(path, tell) as notes, interrupts.outcome(path):
+        yield notes
 
 
 def learn(
@@ -56,6 +60,7 @@ def learn(
     *,
     estimator: str | None = None,
     recipe: str | None = None,
+    resize: tuple[int, int] | None = None,
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
@@ -74,6 +79,8 @@ def learn(
         Of a new model: a name that `redunet.estimators.estimator_named` knows.
     recipe : str, default=None
         Of a new model: settings under one name, which single ones replace.
+    resize : (height, width), default=None
+        Of a new model: what images are scaled and cropped to, now and later.
     device : str, default="auto"
     tell : callable
     progress : callable
@@ -83,9 +90,9 @@ def learn(
     dict
         What was learnt, and what the model holds now.
     """
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = _existing(path, device)
-        options = {"estimator": estimator, "recipe": recipe}
+        options = {"estimator": estimator, "recipe": recipe, "resize": resize}
         given = [*(name for name in options if options[name]), *sorted(settings)]
         if model is not None and given:
             raise SettingsError(
@@ -95,20 +102,17 @@ def learn(
         make = estimator_named(estimator or "redunet")
         own, shared = _own_settings(make, settings)
         made_with = model_settings(recipe, shared)
-        sources = open_all(data, wanted, model)
+        if resize:
+            wanted = to_resize(data, resize, wanted)
+        sources = open_all(data, wanted, model, changing=True)
         created = model is None
         if model is None:
             features = _features(made_with, sources, device, progress)
             model = _new(make, own, made_with, features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
-        columns = sources[0].columns
-        for source, batch in read(sources, "learning", progress):
-            with at(source, batch):
-                kind = label_type(model) if hasattr(model, "moments_") else None
-                labels = labels_like(_labels(batch.y), kind)
-                model.partial_fit(samples_for(model, batch), labels)
-                if created and columns and not hasattr(model, "feature_names_in_"):
-                    model.feature_names_in_ = np.asarray(columns, dtype=object)
+        _change(MomentEstimator.partial_fit_batches, model, sources, "learning", progress)
+        if resize:
+            model.resize_images()
         model.save(path)
     now = dict(zip(model.moments_, model.moments_.counts, strict=True))
     changed = {label: count - before.get(label, 0) for label, count in now.items()}
@@ -117,7 +121,9 @@ def learn(
         "learnt": _counted({label: count for label, count in changed.items() if count}),
         "new_classes": [label for label in now if label not in before],
         "left_out": [file for source in sources for file in source.left_out],
-        "notes": [
+        "notes": notes
+        + [note for source in sources for note in source.notes]
+        + [
             f"class {label!r} has one sample: what is kept of it is that sample"
             for label, count in now.items()
             if count == 1
@@ -129,11 +135,10 @@ def learn(
 
 def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
     """Withdraw classes, as if they had never been seen."""
-    notes: list[str] = []
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = load(path)
         gone = labels_like(np.array(classes), label_type(model)).tolist()
-        with noting(notes):
+        with _noting(notes):
             model.forget(gone)
         model.save(path)
     return {"forgotten": gone, "notes": notes, **_holdings(path, model)}
@@ -149,21 +154,17 @@ def unlearn(
     progress: Progress = silent,
 ) -> Found:
     """Withdraw samples, as if they had never been seen."""
-    notes: list[str] = []
-    with changing(path, tell):
+    with changing(path, tell) as notes:
         model = load(path, device)
-        sources = open_all(data, wanted, model)
-        before, kind = sum(model.moments_.counts), label_type(model)
-        with noting(notes):
-            for source, batch in read(sources, "withdrawing", progress):
-                with at(source, batch):
-                    labels = labels_like(_labels(batch.y), kind)
-                    model.unlearn(samples_for(model, batch), labels)
+        sources = open_all(data, wanted, model, changing=True)
+        before = sum(model.moments_.counts)
+        with _noting(notes):
+            _change(MomentEstimator.unlearn_batches, model, sources, "withdrawing", progress)
         model.save(path)
     return {
         "withdrawn": before - sum(model.moments_.counts),
         "left_out": [file for source in sources for file in source.left_out],
-        "notes": notes,
+        "notes": [note for source in sources for note in source.notes] + notes,
         **_holdings(path, model),
     }
 
@@ -172,8 +173,10 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
     """One model of what several have learnt, as if it had seen it all."""
     if len(paths) < 2:
         raise DataError(f"expected at least two models to merge, got {len(paths)}")
-    with changing(out, tell):
-        if out.exists():
+    refuse_overwriting(out, paths)
+    streamed = is_special(follow(out))
+    with nullcontext() if streamed else changing(out, tell):
+        if not streamed and out.exists():
             raise FileAccessError(f"{out} exists already: choose another name, or remove it")
         whole: Any = load(paths[0])
         for path in paths[1:]:
@@ -183,6 +186,16 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
                 raise type(error)(f"{paths[0]} and {path}: {error}") from error
         whole.save(out)
     return {"merged": [str(path) for path in paths], "notes": [], **_holdings(out, whole)}
+
+
+@contextmanager
+def _noting(notes: list[str]) -> Iterator[None]:
+    """Collect what a model warns of, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", LearntFeaturesWarning)
+        yield
+    notes.extend(dict.fromkeys(str(one.message) for one in caught))
 
 
 def _own_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> tuple[Found, Found]:
@@ -218,10 +231,39 @@ def _existing(path: Path, device: str) -> Estimator | None:
     return load(path, device) if path.exists() else None
 
 
-def _labels(y: NDArray[Any] | None) -> NDArray[Any]:
-    if y is None:
-        raise DataError("expected labels, got none: name them with --label")
-    return y
+def _change(
+    change: Callable[..., MomentEstimator],
+    model: Estimator,
+    sources: Sequence[Source],
+    what: str,
+    progress: Progress,
+) -> None:
+    """Learn or withdraw all data at once; an error says which part of the data it is about."""
+    try:
+        pairs = ((X, y) for _, _, X, y in _labelled(model, sources, what, progress))
+        change(model, pairs, sources[0].columns)
+    except FileAccessError:
+        raise
+    except ReduNetError:
+        trial = copy.copy(model)
+        for source, batch, X, y in _labelled(model, sources, what, silent):
+            with at(source, batch):
+                change(trial, [(X, y)], source.columns)
+        raise
+
+
+def _labelled(
+    model: Estimator, sources: Sequence[Source], what: str, progress: Progress
+) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[Any]]]:
+    """All batches, each with samples and labels as the model takes them."""
+    kind = label_type(model) if hasattr(model, "moments_") else None
+    for source, batch in read(sources, what, progress):
+        with at(source, batch):
+            if batch.y is None:
+                raise DataError("expected labels, got none: name them with --label")
+            labels = labels_like(batch.y, kind)
+        kind = kind or (int if labels.dtype.kind in "iuf" else str)
+        yield source, batch, samples_for(model, batch), labels
 
 
 def _features(

@@ -1,0 +1,178 @@
+"""One process at a time changes a model file; the next one notices what was interrupted."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from redunet.errors import FileAccessError
+from redunet.files import cannot_write, follow, is_at, is_special, open_descriptor
+
+Tell = Callable[[str], None]
+"""Told what a person may want to know, in one line."""
+
+_LONGEST_NAME = 255
+
+
+@contextmanager
+def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
+    """Hold a model file alone, waiting for whoever holds it.
+
+    Beside the file, which links are followed to, lies a locked one while it is
+    being changed. The lock ends with the process, however that ends; the locked
+    file then stays, and tells the next process that the model was not changed.
+
+    Parameters
+    ----------
+    path : Path
+        Of the model, which need not be there yet.
+    tell : callable
+
+    Yields
+    ------
+    list of str
+        Notes on what a change of this file does not reach.
+    """
+    model = _model_file(path)
+    with _locked(_beside(model), path, tell) as handle:
+        before = _state(model)
+        left = _read(handle)
+        if left and left.get("model") == before:
+            tell(
+                f"process {_process(left)} ended before it had changed {path}, "
+                f"which is as it was before that"
+            )
+        _write(handle, path, {"process": os.getpid(), "model": before})
+        yield _other_names(model, path)
+
+
+def _model_file(path: Path) -> Path:
+    """Where a model is, or is to be."""
+    model = follow(path)
+    if os.path.isdir(model):
+        raise FileAccessError(f"{path} is a folder: give the name of a model file")
+    if is_special(model):
+        raise FileAccessError(f"{path} is a pipe or device: give the name of a model file")
+    return model
+
+
+def _beside(model: Path) -> Path:
+    """The name of the file that is locked, which all who change the model agree on."""
+    name = f".{model.name}.changing"
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = f".{hashlib.sha256(os.fsencode(model.name)).hexdigest()}.changing"
+    return model.parent / name
+
+
+@contextmanager
+def _locked(beside: Path, path: Path, tell: Tell) -> Iterator[int]:
+    """Lock a file, made where it is missing, and remove it at the end.
+
+    Whoever waited for a file that was then removed holds the lock of a file
+    without a name, and begins again.
+    """
+    while True:
+        handle = _opened(beside, path)
+        try:
+            _lock(handle, beside, path, tell)
+            if not is_at(handle, beside):
+                continue
+            try:
+                yield handle
+            finally:
+                if is_at(handle, beside):
+                    beside.unlink()
+            return
+        finally:
+            os.close(handle)
+
+
+def _opened(beside: Path, path: Path) -> int:
+    try:
+        # Not to wait for a pipe that someone put there.
+        handle = open_descriptor(beside, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _in_the_way(beside, path) from None
+        raise cannot_write(path, error) from error
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(handle)
+        raise _in_the_way(beside, path)
+    return handle
+
+
+def _in_the_way(beside: Path, path: Path) -> FileAccessError:
+    return FileAccessError(
+        f"cannot lock {path}: expected {beside} to be missing or left by redunet, got something "
+        f"else: remove it"
+    )
+
+
+def _lock(handle: int, beside: Path, path: Path, tell: Tell) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _process(_read(handle))
+        tell(f"process {holder} is changing {path}: waiting until it is done")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped while waiting; {path} was left alone") from None
+    except OSError as error:
+        if not os.fstat(handle).st_size:  # nobody holds it
+            beside.unlink(missing_ok=True)
+        raise FileAccessError(
+            f"cannot lock {path}: {error.strerror or error}; its file system may have no locks: "
+            f"copy the model to another disk and change it there"
+        ) from error
+
+
+def _state(model: Path) -> list[int] | None:
+    """What differs after the file was replaced; None where there is none."""
+    try:
+        found = model.stat()
+    except OSError:
+        return None
+    return [found.st_ino, found.st_mtime_ns]
+
+
+def _other_names(model: Path, path: Path) -> list[str]:
+    try:
+        others = model.stat().st_nlink - 1
+    except OSError:
+        return []
+    if others < 1:
+        return []
+    names = "another name (a hard link)" if others == 1 else f"{others} other names (hard links)"
+    return [f"{path} had {names}: the file there is unchanged and holds what the model held before"]
+
+
+def _read(handle: int) -> dict[str, Any]:
+    try:
+        content = json.loads(os.pread(handle, 4096, 0))
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _process(content: dict[str, Any]) -> str:
+    """The number of a process; anyone may have written the file, and anything."""
+    found = content.get("process")
+    return str(found) if type(found) is int else "unknown"
+
+
+def _write(handle: int, path: Path, content: dict[str, Any]) -> None:
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(content).encode(), 0)
+    except OSError as error:
+        raise cannot_write(path, error) from error

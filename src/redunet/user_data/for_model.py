@@ -1,0 +1,162 @@
+"""Data as a model wants it: its columns, its type of labels, and errors that say where."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redunet.errors import DataError, ReduNetError
+from redunet.estimators import Estimator
+from redunet.estimators.checked_input import checked_labels
+from redunet.estimators.state import shown
+from redunet.progress import Progress
+from redunet.user_data import open_source
+from redunet.user_data.images import IMAGE_ENDINGS, shape_to_resize_to
+from redunet.user_data.labels import whole_numbers
+from redunet.user_data.source import Batch, Source, Wanted
+
+
+def open_all(
+    data: Sequence[Path],
+    wanted: Wanted,
+    model: Estimator | None,
+    *,
+    changing: bool = False,
+) -> list[Source]:
+    """Sources of what a model can take.
+
+    Parameters
+    ----------
+    data : sequence of Path
+    wanted : Wanted
+    model : Estimator, or None
+        None is a model that is still to be made.
+    changing : bool, default=False
+        Whether the data is to be learnt or withdrawn. It must then have the column
+        names of the model, or none where the model has none.
+    """
+    if model is not None:
+        wanted = replace(
+            wanted,
+            label_type=label_type(model),
+            columns=tuple(getattr(model, "feature_names_in_", ())),
+            shape=_image_shape(model),
+            resize=model.resize_images_,
+        )
+    sources: list[Source] = []
+    for path in data:
+        source = open_source(path, wanted)
+        if model is None and not sources:  # the others are to be like the first
+            wanted = replace(wanted, columns=source.columns or ())
+        check_columns(wanted.columns or None, source, changing)
+        sources.append(source)
+    return sources
+
+
+def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: Wanted) -> Wanted:
+    """What is asked of data for a new model that takes images of a size, (height, width)."""
+    for path in data:
+        if not path.is_dir() and path.suffix.lower() not in IMAGE_ENDINGS:
+            raise DataError(f"expected folders of images to resize, got {path}: leave out --resize")
+    return replace(wanted, shape=shape_to_resize_to(data, size), resize=True)
+
+
+def _image_shape(model: Estimator) -> tuple[int, ...] | None:
+    """The shape of images that a model takes; None where it knows of none."""
+    shape = () if model.features is None else model.features.input_shape
+    if len(shape) == 3 and shape[2] == 1:
+        shape = shape[:2]
+    return shape if len(shape) > 1 else None
+
+
+def read(
+    sources: Sequence[Source], what: str, progress: Progress
+) -> Iterator[tuple[Source, Batch]]:
+    """The batches of all sources, one after another."""
+    for index, source in enumerate(sources):
+        for batch in source.batches():
+            yield source, batch
+            progress(f"{what} {source.path}", (index + batch.share) / len(sources))
+
+
+def samples_for(model: Estimator, batch: Batch) -> NDArray[Any]:
+    """Samples as the model takes them: in rows, unless its feature map knows their shape."""
+    return batch.X.reshape(len(batch.X), -1) if model.features is None else batch.X
+
+
+def label_type(model: Estimator) -> type:
+    """What the model's labels are: int or str."""
+    return type(model.moments_.labels[0])
+
+
+def labels_like(labels: NDArray[Any], kind: type | None) -> NDArray[Any]:
+    """Labels as whole numbers or as words, whichever the model has.
+
+    Examples
+    --------
+    >>> labels_like(np.array(["7", "12"]), int).tolist()
+    [7, 12]
+    >>> labels_like(np.array([7, 12]), str).tolist()
+    ['7', '12']
+    """
+    if kind is int and labels.dtype.kind in "UO":
+        values, codes = np.unique(labels, return_inverse=True)
+        return whole_numbers(values.tolist(), "the data")[codes]
+    if kind is str and labels.dtype.kind in "iuf":
+        return np.array([str(label) for label in checked_labels(labels, len(labels))])
+    return labels
+
+
+def check_columns(known: Sequence[str] | None, source: Source, changing: bool = False) -> None:
+    """Raise a DataError unless columns are those that the model knows.
+
+    Names on one side only are an error where the model is to be changed.
+    """
+    found = source.columns
+    if changing and known is None and found is not None:
+        raise DataError(
+            f"expected data without column names, like that learnt before, got {source.path} with "
+            f"the columns {shown(found)}: save it as .npz, or learn it in a model of its own"
+        )
+    if changing and known is not None and found is None:
+        raise DataError(
+            f"expected the columns {shown(known)}, got {source.path} without column names: "
+            f"save it as .csv or .parquet, or learn it in a model of its own"
+        )
+    if known is None or found is None or list(known) == list(found):
+        return
+    lacks = [name for name in known if name not in set(found)]
+    also = [name for name in found if name not in set(known)]
+    what = f"lacks {lacks[0]!r}" if lacks else f"also has {also[0]!r}"
+    raise DataError(
+        f"expected {len(known)} columns of numbers, got {len(found)}: {source.path} {what}; "
+        f"pass the same columns"
+    )
+
+
+@contextmanager
+def at(source: Source, batch: Batch) -> Iterator[None]:
+    """Let an error say which data it is about."""
+    try:
+        with warnings.catch_warnings():
+            # scikit-learn: arrays have no column names; here these are checked already.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            yield
+    except ReduNetError as error:
+        raise type(error)(f"{_place(source, batch)}: {error}") from error
+
+
+def _place(source: Source, batch: Batch) -> str:
+    if not batch.names[0].isdecimal():
+        return str(source.path)
+    X = batch.X.reshape(len(batch.X), -1)
+    if X.dtype.kind == "f" and not np.isfinite(X).all():
+        return f"{source.path}, row {batch.names[int((~np.isfinite(X)).any(axis=1).argmax())]}"
+    return f"{source.path}, rows {batch.names[0]} to {batch.names[-1]}"

@@ -1,0 +1,387 @@
+"""Writing files: links, pipes, devices, access rights, temporary names, several writers at once."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from redunet import FileAccessError, files
+from redunet.files import refuse_overwriting, write_bytes, writing
+from tests.estimators.test_storage_writing import listing, powerless
+from tests.fuzz.writing import STORMS
+
+ROOT = Path(__file__).parents[1]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def refusal(path: Path, data: bytes = b"new") -> str:
+    with pytest.raises(FileAccessError) as caught:
+        write_bytes(path, data)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Links
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_bytes(b"old")
+    (tmp_path / "folder").symlink_to("there")
+    (tmp_path / "link").symlink_to("folder/file")
+    (tmp_path / "chain").symlink_to(tmp_path / "link")
+    (tmp_path / "there" / "up").symlink_to("../chain")
+    for link in ("link", "chain", "folder/file", "folder/up", "there/../chain"):
+        data = link.encode()
+        write_bytes(tmp_path / link, data)
+        assert (tmp_path / "there" / "file").read_bytes() == data
+    assert all((tmp_path / link).is_symlink() for link in ("link", "chain", "there/up", "folder"))
+    assert listing(tmp_path / "there") == ["file", "up"]
+
+
+def test_a_link_to_nothing_says_where_the_new_file_is_to_be(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/new")
+    (tmp_path / "lost").symlink_to("nowhere/new")
+    write_bytes(tmp_path / "link", b"new")
+    assert (tmp_path / "there" / "new").read_bytes() == b"new"
+    assert "No such file" in refusal(tmp_path / "lost")
+    assert (tmp_path / "lost").is_symlink()
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "self").symlink_to("self/file")
+    for name in ("a", "b", "self", "self/file"):
+        assert "Too many levels of symbolic links" in refusal(tmp_path / name)
+    assert listing(tmp_path) == ["a", "b", "self"]
+
+
+# Pipes and devices
+
+
+def test_a_pipe_is_written_into(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        got: list[bytes] = []
+        read = (tmp_path / "pipe").read_bytes
+        reader = threading.Thread(target=lambda got=got, read=read: got.append(read()))
+        reader.start()
+        write_bytes(tmp_path / name, b"through the pipe" * 10_000)
+        reader.join()
+        assert got == [b"through the pipe" * 10_000]
+    assert (tmp_path / "pipe").is_fifo()
+    assert listing(tmp_path) == ["link", "pipe"]
+
+
+def test_a_device_is_written_into(tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "full").symlink_to("/dev/full")
+    before = os.stat("/dev/null").st_ino
+    write_bytes(tmp_path / "null", b"nothing")
+    message = refusal(tmp_path / "full")
+    assert "No space left on device" in message
+    assert "unchanged" not in message
+    assert os.stat("/dev/null").st_ino == before
+    assert Path("/dev/full").is_char_device()
+    assert (tmp_path / "null").is_symlink()
+
+
+WRITER = "import sys; from redunet.files import write_bytes as w; w(sys.argv[1], b'new')"
+
+
+def in_a_process(program: str, *words: object, shell: str = '"$@"') -> str:
+    """Run Python through a shell, which may redirect its streams; what it printed."""
+    return subprocess.run(
+        ["/bin/sh", "-c", shell, "sh", sys.executable, "-c", program, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+
+
+def test_open_descriptors_are_written_into(tmp_path: Path) -> None:
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        (tmp_path / "log").write_text("old,")
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to(name)
+        assert in_a_process(WRITER, name) == "new"
+        log = f'"$@" >> {tmp_path}/log'
+        in_a_process(WRITER, name, shell=log)
+        in_a_process(WRITER, tmp_path / "link", shell=log)
+        assert (tmp_path / "log").read_text() == "old,newnew"
+    assert listing(tmp_path) == ["link", "log"]
+
+
+def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from redunet.files import writing\n"
+        "with writing(sys.argv[1]) as file:\n"
+        "    assert file.fileno() > 2\n"
+        "    for stream in (0, 1, 2):\n"
+        "        try: os.write(stream, b'printed by a library')\n"
+        "        except OSError: pass\n"
+        "    file.write(b'new')"
+    )
+    in_a_process(program, tmp_path / "file", shell='"$@" <&- >&- 2>&-')
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+# Access rights
+
+
+@pytest.mark.parametrize("wanted", [0o600, 0o640, 0o664, 0o444, 0o755])
+def test_a_file_keeps_its_mode(tmp_path: Path, wanted: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(wanted)
+    with writing(path) as file:
+        temporary = tmp_path / next(name for name in listing(tmp_path) if name != "file")
+        assert mode(temporary) == 0o600
+        file.write(b"new")
+    assert (mode(path), path.read_bytes()) == (wanted, b"new")
+
+
+def test_the_mode_of_a_new_file_is_the_users(tmp_path: Path) -> None:
+    for umask in (0o022, 0o077, 0o002):
+        before = os.umask(umask)
+        try:
+            write_bytes(tmp_path / f"{umask}", b"new")
+        finally:
+            os.umask(before)
+        assert mode(tmp_path / f"{umask}") == 0o666 & ~umask
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that every user can reach and write."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+@as_root
+def test_a_file_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    os.chown(path, 1234, 4321)
+    path.chmod(0o640)
+    write_bytes(path, b"new")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, mode(path)) == (1234, 4321, 0o640)
+
+
+@as_root
+def test_another_group_gets_no_more_than_everybody(shared: Path) -> None:
+    path = shared / "file"
+    path.write_bytes(b"old")
+    os.chown(path, 65534, 4321)
+    for before, after in ((0o664, 0o644), (0o660, 0o600), (0o606, 0o606), (0o666, 0o666)):
+        path.chmod(before)
+        os.chown(path, 65534, 4321)
+        with powerless():
+            write_bytes(path, b"new")
+        assert mode(path) == after
+        assert path.stat().st_gid != 4321
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="access lists as Linux keeps them")
+def test_access_lists_are_kept_and_none_is_added(tmp_path: Path) -> None:
+    def acl(user: int, rights: int) -> bytes:
+        entries = [(1, 6, -1), (2, rights, user), (4, 4, -1), (16, rights, -1), (32, 0, -1)]
+        return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+
+    def lists(path: Path) -> bytes | None:
+        try:
+            return os.getxattr(path, "system.posix_acl_access")
+        except OSError:
+            return None
+
+    (tmp_path / "kept").write_bytes(b"old")
+    (tmp_path / "none").write_bytes(b"old")
+    try:
+        os.setxattr(tmp_path / "kept", "system.posix_acl_access", acl(1234, 4))
+        os.setxattr(tmp_path, "system.posix_acl_default", acl(5678, 6))
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    before = lists(tmp_path / "kept")
+    for name in ("kept", "none"):
+        write_bytes(tmp_path / name, b"new")
+    assert before is not None
+    assert lists(tmp_path / "kept") == before
+    assert lists(tmp_path / "none") is None
+
+
+# Temporary names
+
+
+def test_temporary_names_differ_and_planted_links_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = set()
+    for _ in range(3):
+        with writing(tmp_path / "file") as file:
+            file.write(b"old")
+            names |= set(listing(tmp_path)) - {"file"}
+    assert len(names) == 3
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    planted = tmp_path / next(iter(names))
+    planted.symlink_to(victim)
+    write_bytes(tmp_path / "file", b"new")  # a leftover in name only
+    foreseen = planted.name.removeprefix(".redunet-").removesuffix(".tmp")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: foreseen)
+    assert "File exists" in refusal(tmp_path / "file")
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert planted.is_symlink()
+
+
+def leftover(folder: Path, digit: str) -> Path:
+    path = folder / f".redunet-{digit * 32}.tmp"
+    path.write_bytes(b"half")
+    return path
+
+
+def test_leftovers_go_unless_their_process_lives(tmp_path: Path) -> None:
+    dead, living = leftover(tmp_path, "a"), leftover(tmp_path, "b")
+    for name in (".redunet-x.tmp", "redunet-notes.tmp", ".hidden"):
+        (tmp_path / name).touch()
+    with open(living, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        write_bytes(tmp_path / "file", b"new")
+        assert not dead.exists()
+        assert living.exists()
+    write_bytes(tmp_path / "file", b"new")
+    assert listing(tmp_path) == [".hidden", ".redunet-x.tmp", "file", "redunet-notes.tmp"]
+
+
+def test_a_file_taken_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = fcntl.flock, list[str]()
+
+    def flock(handle: int, how: int) -> None:
+        if how == fcntl.LOCK_EX and not seen:  # another writer looks before this one has the lock
+            seen.extend(listing(tmp_path))
+            files._remove_leftovers(tmp_path)
+            assert listing(tmp_path) == []
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    write_bytes(tmp_path / "file", b"new")
+    assert len(seen) == 1
+    assert listing(tmp_path) == ["file"]
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> NoReturn:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    kept = leftover(tmp_path, "a")
+    monkeypatch.setattr(fcntl, "flock", none)
+    write_bytes(tmp_path / "file", b"new")
+    assert listing(tmp_path) == [kept.name, "file"]
+
+
+@pytest.mark.parametrize("error", [ValueError("no number"), KeyboardInterrupt(), OSError(5, "EIO")])
+def test_a_block_that_fails_leaves_the_file_as_it_was(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    expected = FileAccessError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected), writing(path) as file:  # noqa: PT012
+        file.write(b"half")
+        raise error
+    assert path.read_bytes() == b"old"
+    assert listing(tmp_path) == ["file"]
+
+
+def test_what_was_put_there_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    refused = pytest.raises(FileAccessError, match="something else was put there")
+    with refused, writing(tmp_path / "pipe") as file:
+        file.write(b"new")
+        os.mkfifo(tmp_path / "pipe")
+    assert listing(tmp_path) == ["pipe"]
+
+
+# Outputs that are inputs
+
+
+@contextmanager
+def moved_to(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def test_an_output_that_is_an_input_by_any_name(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "ant").mkdir(parents=True)
+    file = data / "ant" / "1.npz"
+    file.write_bytes(b"data")
+    (tmp_path / "link").symlink_to(file)
+    (tmp_path / "there").symlink_to(data)
+    os.link(file, tmp_path / "hard")
+    names: list[Callable[[], Path]] = [
+        lambda: file,
+        lambda: Path("data/ant/1.npz"),
+        lambda: Path("data/../data/ant/./1.npz"),
+        lambda: Path("link"),
+        lambda: Path("hard"),
+        lambda: tmp_path / "there" / "ant" / "1.npz",
+    ]
+    with moved_to(tmp_path):
+        for output in names:
+            for given in names:
+                with pytest.raises(FileAccessError, match=r"is one of the inputs \(.*another name"):
+                    refuse_overwriting(output(), [tmp_path / "missing", given()])
+        for folder in ("data", "there", ".", "data/ant", "/"):
+            with pytest.raises(FileAccessError, match="is one of the inputs"):
+                refuse_overwriting(file, [folder])
+    (tmp_path / "other").write_bytes(b"data")
+    for output in (lambda: tmp_path / "other", lambda: tmp_path / "new", lambda: Path("/dev/null")):
+        refuse_overwriting(output(), [file, data, "/dev/null", "digits", "nul\0"])
+
+
+# Several at once
+
+
+@pytest.mark.parametrize(
+    ("storm", "times"), [("kill_storm", 60), ("lock_storm", 2000), ("overwrite_storm", 40)]
+)
+def test_storms(storm: str, times: int) -> None:
+    assert storm in STORMS
+    process: Any = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.writing", storm, str(times)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (process.stdout, process.stderr, process.returncode) == ("0\n", "", 0)

@@ -1,0 +1,187 @@
+"""The lock around changes of a model: planted files, full disks, long names, links."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from redunet import FileAccessError
+from redunet.files import write_bytes
+from redunet.lock import changing
+from tests.estimators.test_storage_writing import listing, powerless
+
+
+def told(path: Path) -> list[str]:
+    """What is said when a model is changed."""
+    said: list[str] = []
+    with changing(path, said.append) as notes:
+        write_bytes(path, b"new")
+    return said + notes
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(FileAccessError) as caught:
+        told(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "model").write_bytes(b"old")
+    return tmp_path / "model"
+
+
+def test_what_others_put_in_the_place_of_the_lock(tmp_path: Path, model: Path) -> None:
+    lock, victim = tmp_path / ".model.changing", tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    plants: list[Callable[[], None]] = [
+        lambda: lock.symlink_to(victim),
+        lambda: lock.symlink_to(tmp_path / "new"),
+        lambda: os.link(victim, lock),
+        lambda: os.mkfifo(lock),
+    ]
+    for plant in plants:
+        plant()
+        assert f"expected {lock} to be missing or left by redunet" in refusal(model)
+        lock.unlink()
+    lock.mkdir()
+    assert "Is a directory" in refusal(model)
+    assert victim.read_bytes() == b"precious"
+    assert model.read_bytes() == b"old"
+    assert listing(tmp_path) == [".model.changing", "model", "victim"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[" * 4096, b'{"process": "\\u001b[2J"}', b'{"process": true}', b"\xff" * 9]
+)
+def test_anything_may_be_written_in_a_lock(tmp_path: Path, model: Path, content: bytes) -> None:
+    lock = tmp_path / ".model.changing"
+    lock.write_bytes(content)
+    said: list[str] = []
+
+    def stop(line: str) -> None:
+        said.append(line)
+        raise KeyboardInterrupt
+
+    with open(lock, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(KeyboardInterrupt), changing(model, stop):
+            pass
+    assert said == [f"process unknown is changing {model}: waiting until it is done"]
+    assert told(model) == []
+    assert listing(tmp_path) == ["model"]
+
+
+def test_a_lock_that_is_removed_while_another_waits_is_made_again(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, turns = fcntl.flock, list[int]()
+    lock = tmp_path / ".model.changing"
+
+    def flock(handle: int, how: int) -> None:
+        if len(turns) < 3:  # whoever held it has removed it, and a third may have made another
+            lock.unlink()
+            if len(turns) == 1:
+                lock.touch()
+        turns.append(how)
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with changing(model, lambda _: None):
+        assert len(turns) == 4
+        assert lock.exists()
+    assert listing(tmp_path) == ["model"]
+
+
+def test_a_lock_that_another_made_is_left_alone(tmp_path: Path, model: Path) -> None:
+    lock = tmp_path / ".model.changing"
+    with changing(model, lambda _: None):
+        lock.unlink()
+        lock.touch()
+    assert lock.exists()
+
+
+def test_a_full_disk(tmp_path: Path, model: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        assert "File too large" in refusal(model)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert model.read_bytes() == b"old"
+    assert listing(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def none(*_: object) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    message = refusal(model)
+    assert message.startswith(f"cannot lock {model}: {os.strerror(code)}; its file system may")
+    assert model.read_bytes() == b"old"
+    assert listing(tmp_path) == ["model"]
+
+
+def test_long_names(tmp_path: Path) -> None:
+    for length in (244, 245, 246, 255):
+        path = tmp_path / ("x" * length)
+        assert told(path) == []
+        assert path.read_bytes() == b"new"
+        path.unlink()
+    assert told(tmp_path / ("é" * 127)) == []
+    assert "File name too long" in refusal(tmp_path / ("x" * 256))
+    assert "File name too long" in refusal(tmp_path / ("é" * 128))
+    assert listing(tmp_path) == ["é" * 127]
+
+
+def test_a_folder_that_may_not_be_entered(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("closed")
+    (folder / "model").write_bytes(b"old")
+    folder.chmod(0o600)
+    with powerless():
+        assert "Permission denied" in refusal(folder / "model")
+
+
+def test_pipes_and_devices_are_no_models(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null"), Path("/dev/stdout")):
+        assert refusal(path) == f"{path} is a pipe or device: give the name of a model file"
+    assert refusal(tmp_path) == f"{tmp_path} is a folder: give the name of a model file"
+
+
+def test_all_names_of_a_file_have_one_lock(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "there" / "link"
+    link.symlink_to("../model")
+    with changing(link, lambda _: None):
+        assert listing(tmp_path) == [".model.changing", "model", "there"]
+        with open(tmp_path / ".model.changing", "rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert told(link) == []
+    assert link.is_symlink()
+    assert model.read_bytes() == b"new"
+
+
+def test_hard_links_are_told(tmp_path: Path, model: Path) -> None:
+    os.link(model, tmp_path / "copy")
+    assert told(model) == [
+        f"{model} had another name (a hard link): the file there is unchanged and holds what the "
+        f"model held before"
+    ]
+    assert (tmp_path / "copy").read_bytes() == b"old"
+    assert told(model) == []
+    os.link(model, tmp_path / "two")
+    os.link(model, tmp_path / "three")
+    assert "had 2 other names (hard links): the file there is unchanged" in told(model)[0]

@@ -1,0 +1,130 @@
+"""Small files that ask for much: time and memory stay in proportion, or one line refuses."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from redunet.untrusted import open_regular
+from redunet.user_data import Wanted, arrays, open_source
+from tests.cli.test_faults import described, npy
+from tests.own_data import (
+    IMAGES,
+    WORDS,
+    done,
+    png,
+    refused,
+    write_csv,
+    write_images,
+    write_npz,
+    write_parquet,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ROWS = range(20)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".npy", ".npz", ".parquet", ".png"])
+def test_pipes_and_devices_are_refused_at_once(tmp_path: Path, ending: str) -> None:
+    done("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
+    os.mkfifo(tmp_path / f"pipe{ending}")
+    (tmp_path / f"endless{ending}").symlink_to("/dev/zero")
+    for name, kind in (("pipe", "a pipe"), ("endless", "a device")):
+        path = tmp_path / f"{name}{ending}"
+        said = refused("predict", tmp_path / "m", path)
+        assert f"expected a regular file, got {kind}" in said
+        said = refused("report", tmp_path / "m", "--samples", path, "-o", tmp_path / "page.html")
+        assert f"expected a regular file, got {kind}" in said
+    np.save(tmp_path / "X.npy", IMAGES)
+    said = refused(
+        "learn", tmp_path / "n", tmp_path / "X.npy", "--label", tmp_path / f"pipe{ending}"
+    )
+    assert "expected a regular file, got a pipe" in said
+
+
+def test_a_bomb_among_samples_to_show(tmp_path: Path) -> None:
+    done("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
+    rows = 2**21
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("X.npy", "w") as member,
+    ):
+        member.write(described("<f8", f"({rows}, 12)"))
+        for _ in range(rows * 96 // 2**20):
+            member.write(bytes(2**20))
+    words = ("report", tmp_path / "m", "--samples", tmp_path / "bomb.npz")
+    assert "unpacks to 201 MB from 0.9 MB" in refused(*words, "-o", tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_packed_in_unusual_ways(tmp_path: Path, method: int) -> None:
+    # These unpack whole blocks, however few bytes are asked for.
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as file:
+        file.writestr("X.npy", npy(np.eye(3)))
+        file.writestr("y.npy", npy(np.arange(3)))
+    assert "packed as NumPy does it" in refused("learn", tmp_path / "m", tmp_path / "a.npz")
+
+
+def test_an_archive_of_many_members_is_gone_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        for index in range(3000):
+            file.writestr(f"more{index}.npy", npy(np.zeros(1)))
+        file.writestr("X.npy", npy(IMAGES))
+        file.writestr("y.npy", npy(WORDS))
+    opened = 0
+
+    def counted(path: Path) -> object:
+        nonlocal opened
+        opened += 1
+        return open_regular(path)
+
+    monkeypatch.setattr(arrays, "open_regular", counted)
+    source = open_source(tmp_path / "a.npz", Wanted())
+    assert opened == 1
+    assert sum(len(batch.X) for batch in source.batches()) == len(IMAGES)
+    assert opened == 3  # samples and labels
+
+
+def test_folders_in_folders_without_end(tmp_path: Path) -> None:
+    (tmp_path / "i" / "ant").mkdir(parents=True)
+    (tmp_path / "i" / "ant" / "1.png").write_bytes(png(IMAGES[0]))
+    here = os.open(tmp_path / "i" / "ant", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deeper", dir_fd=here)
+        below = os.open("deeper", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    said = refused("learn", tmp_path / "m", tmp_path / "i")
+    assert said.startswith("expected folders at most 32 deep")
+    # The way back up by hand: the usual removal gives up at such depths too.
+    top = tmp_path / "i" / "ant"
+    os.rename(top / "deeper", tmp_path / "down")
+    while (tmp_path / "down" / "deeper").exists():
+        os.rename(tmp_path / "down" / "deeper", tmp_path / "next")
+        (tmp_path / "down").rmdir()
+        os.rename(tmp_path / "next", tmp_path / "down")
+
+
+def test_samples_to_show_are_what_learn_takes(tmp_path: Path) -> None:
+    for write, model in (
+        (write_csv, "columns"),
+        (write_parquet, "columns"),
+        (write_images, "images"),
+        (write_npz, "images"),
+    ):
+        data = write(tmp_path / "d", ROWS)
+        if not (tmp_path / model).exists():
+            done("learn", tmp_path / model, data, "--set", "n_layers=2")
+        page = tmp_path / "page.html"
+        done("report", tmp_path / model, "--samples", data, "-o", page)
+        assert f"Of 20 samples of {data} the model labels" in page.read_text()
+        page.unlink()

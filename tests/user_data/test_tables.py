@@ -1,0 +1,98 @@
+"""CSV and Parquet as people have them: orders, delimiters, encodings, columns that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from tests.own_data import COLUMNS, done, redunet, refused, table, write_csv
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ROWS = range(20)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_are_matched_by_name(tmp_path: Path, kind: str) -> None:
+    write = pyarrow.parquet.write_table if kind == "parquet" else pyarrow.csv.write_csv
+    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    write(table(range(10)), first)
+    write(table(range(10, 20)), second)
+    done("learn", tmp_path / "usual", first, second)
+    write(table(range(10, 20)).select(["label", *reversed(COLUMNS)]), second)
+    done("learn", tmp_path / "at-once", first, second)
+    done("learn", tmp_path / "later", first)
+    done("learn", tmp_path / "later", second)
+    assert (tmp_path / "at-once").read_bytes() == (tmp_path / "usual").read_bytes()
+    assert (tmp_path / "later").read_bytes() == (tmp_path / "usual").read_bytes()
+    predicted = [done("predict", tmp_path / "usual", path).stdout for path in (second,)]
+    write(table(range(10, 20)), second)
+    assert predicted == [done("predict", tmp_path / "usual", second).stdout]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "decimal", "encoding", "newline"),
+    [
+        (";", ".", "utf-8", "\n"),
+        (";", ",", "utf-8", "\r\n"),
+        ("\t", ".", "utf-8", "\n"),
+        (",", ".", "utf-8-sig", "\r\n"),
+        (",", ".", "utf-16", "\n"),
+        ("\t", ".", "utf-16-be", "\r\n"),
+    ],
+)
+def test_delimiters_and_encodings_are_found_out(
+    tmp_path: Path, delimiter: str, decimal: str, encoding: str, newline: str
+) -> None:
+    rows = [["été", "a,b", "label"], ["1.5", "-2", "x"], ["0.25", "3", "y"], ["1", "1e3", "x"]]
+    usual = "\n".join(",".join(f'"{value}"' for value in row) for row in rows) + "\n"
+    (tmp_path / "usual.csv").write_text(usual, encoding="utf-8")
+    lines = [f'été{delimiter}"a,b"{delimiter}label']
+    lines += [delimiter.join(row).replace(".", decimal) for row in rows[1:]]
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / "t.csv").write_bytes((mark + newline.join(lines) + newline).encode(encoding))
+    done("learn", tmp_path / "usual", tmp_path / "usual.csv")
+    done("learn", tmp_path / "m", tmp_path / "t.csv")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "usual").read_bytes()
+
+
+def test_an_index_column_is_pointed_out(tmp_path: Path) -> None:
+    lines = write_csv(tmp_path / "t", ROWS).read_text().splitlines()
+    numbered = [
+        ",".join([head, line]) for head, line in zip(['""', *map(str, ROWS)], lines, strict=False)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(numbered) + "\n")
+    result = redunet("learn", tmp_path / "m", tmp_path / "t.csv")
+    assert result.exit_code == 0
+    assert "column '' of" in result.stderr
+    assert "looks like row numbers, and is taken as a feature" in result.stderr
+    lines = write_csv(tmp_path / "t", ROWS).read_text().splitlines()
+    assert "row numbers" not in redunet("learn", tmp_path / "n", tmp_path / "t.csv").stderr
+
+
+def test_a_csv_file_of_many_columns(tmp_path: Path) -> None:
+    names = [f"c{index}" for index in range(40_000)]
+    row = ",".join(["1"] * 40_000)
+    (tmp_path / "t.csv").write_text(f"label,{','.join(names)}\nx,{row}\ny,{row}\n")
+    said = refused("learn", tmp_path / "m", tmp_path / "t.csv")
+    assert "expected at most 32,768 features, got 40,000" in said
+    (tmp_path / "t.csv").write_text(f"label,{','.join([*names, 'c7'])}\nx,{row},1\n")
+    assert "'c7' twice" in refused("learn", tmp_path / "m", tmp_path / "t.csv")
+
+
+def test_one_long_label_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    # 100,000 rows of one label of 8 MB: 800 GB, were it written out for each.
+    label = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), ["a" * 2**23])
+    path = tmp_path / "t.parquet"
+    columns = {"y": label, "a": np.zeros(100_000), "b": np.ones(100_000)}
+    pyarrow.parquet.write_table(pa.table(columns), path, compression="zstd")
+    assert path.stat().st_size < 15_000
+    pa.default_memory_pool().release_unused()
+    assert "got one of over 64 kB" in refused("learn", tmp_path / "m", path)
+    assert pa.total_allocated_bytes() < 2**26
+    assert pa.default_memory_pool().max_memory() < 2**28

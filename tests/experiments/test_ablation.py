@@ -12,10 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from redunet.report.ablation import ingredients_grid, recipe_grid, recipe_notes
-from redunet.report.chapters import record_chapter
-from redunet.report.figures import recipe_over_tasks
-from redunet.report.palette import METHODS as METHOD_STYLES
 from typer.testing import CliRunner
 
 from redunet.cli.app import main

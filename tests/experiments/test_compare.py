@@ -19,11 +19,11 @@ from redunet.cli.app import main
 from redunet.datasets import digits
 from redunet.errors import SettingsError
 from redunet.estimators import CLOSED_FORM
-from redunet.experiments import compare as module
+from redunet.experiments import paper
 from redunet.experiments.compare import compare
 from redunet.experiments.methods import names
 from redunet.experiments.runner import Evaluation, run
-from redunet.experiments.streams import Samples, class_stream
+from redunet.experiments.streams import Samples, class_stream, pooled
 from tests.means import Means, MeansOfAll
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,18 +35,14 @@ NAMES = {key: name for key, name in names().items() if key != "subspace"}
 def few_digits(folder: Path | None = None) -> Samples:
     """20 training and 9 test samples of each digit."""
     tasks = class_stream(digits.load(None), train_per_class=20, test_per_class=9)
-    parts = [np.concatenate([getattr(task, name) for task in tasks]) for name in ARRAYS]
-    return Samples(*parts, name="digits")
-
-
-ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+    return Samples(*pooled(tasks, "train"), *pooled(tasks, "test"))
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few digits, and quick stand-ins for some gradient methods."""
     monkeypatch.setitem(datasets.LOADERS, "digits", few_digits)
-    monkeypatch.setitem(module.SETTINGS, "digits", SMALL)
+    monkeypatch.setitem(paper.SETTINGS, "digits", SMALL)
     for key, rival in (("finetune", Means), ("joint", AtOnce), ("er", MeansOfAll)):
         settings = staticmethod(lambda data: {"backbone": "mlp", "epochs": 2})
         about = {"title": rivals.GRADIENT[key].title, "usual_settings": settings}
@@ -334,7 +330,7 @@ def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> No
 
 def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(datasets.LOADERS, "digits", few_digits)
-    monkeypatch.setitem(module.SETTINGS, "digits", SMALL)
+    monkeypatch.setitem(paper.SETTINGS, "digits", SMALL)
     changes = {method: {"epochs": 2} for method in rivals.GRADIENT}
     record = compare("digits", tmp_path, changes=changes, device="cpu")
     assert record["missing"] == []

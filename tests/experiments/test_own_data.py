@@ -124,7 +124,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     assert "expected images for er, but" in said
     assert "holds vectors: leave it out of --methods" in said
     assert "name it with --label" in refused("run", "--data", path, *few)
-    assert "there is no such file" in refused("run", "--data", tmp_path / "no.csv", *few)
+    assert "cannot read" in refused("run", "--data", tmp_path / "no.csv", *few)
     said = refused("run", "--data", "digits", "--label", "y", *few)
     assert "expected --label and --test with a file of your own, got the data set 'digits'" in said
     other = write_csv(tmp_path / "other.csv", slice(0, 5))

@@ -87,7 +87,7 @@ class StopError(Exception):
 def test_a_record_holds_the_whole_story(tmp_path: Path) -> None:
     tasks, _ = stream()
     models: list[ReduNetClassifier] = []
-    at_end = {"model": lambda model: models.append(model) or "seen"}
+    at_end = {"model": lambda model: models.append(model)}
     evaluation = Evaluation(tmp_path, PLAN.to_dict(), at_end=at_end)
     (record,) = run(network(), tasks, [evaluation], tmp_path)
     (model,) = models

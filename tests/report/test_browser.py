@@ -163,7 +163,7 @@ def test_hover_gives_values_of_a_model(opened: Open, pages: dict[str, Path]) -> 
     page = opened("model")
     confusion, memberships, angles, spectra, directions, rate = page.locator(".plot").all()
     values = rate.evaluate("place => place.data[0].y")
-    assert f"after layers: 4: {values[4]:.4g}" in hovered(page, rate, 4, values[4])
+    assert f"layers passed 4: {values[4]:.4g}" in hovered(page, rate, 4, values[4])
     share = spectra.evaluate("place => place.data[3].y[0]")
     said = hovered(page, spectra, 1, share)
     assert re.search(r"class \ddirection 1: 0\.\d+", said)

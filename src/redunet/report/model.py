@@ -38,7 +38,7 @@ from redunet.report.blocks import (
     Text,
     View,
 )
-from redunet.report.numbers import plain, readout_name, three
+from redunet.report.numbers import plain, readout_name
 from redunet.report.record_figures import (
     MOST_CLASSES,
     confusion_figure,
@@ -61,7 +61,6 @@ MOST_SIDE_BY_SIDE = 10
 MOST_PIXELS = 300_000
 """Of all pictures of directions on a page; classes beyond are left out."""
 
-MOST_TABLE_ROWS = 26
 MOST_NAMED = 12
 MOST_ROWS = 20
 """Classes whose memberships are drawn: those that are highest at some layer."""
@@ -255,16 +254,12 @@ def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArra
     names = [look.names[j] for j in chosen]
     by_layer = memberships[:, chosen].tolist()
     layers = [str(number) for number in range(1, len(by_layer) + 1)]
-    step = -(-len(layers) // MOST_TABLE_ROWS)
-    kept = [0, *range(step - 1, len(layers), step)] if step > 1 else range(len(layers))
-    rows = [[layers[n], *map(three, by_layer[n])] for n in kept]
     top = max(range(len(names)), key=by_layer[-1].__getitem__)
     return View(
         name,
         f"Heat map of the estimated memberships of sample {row} of {samples.name} in each class "
         f"at each layer: at the last layer most in {names[top]}, {by_layer[-1][top]:.3f}; "
         f"labelled {given}.",
-        Table(f"Memberships by layer, {name}", ["layer", *names], rows),
         HeatMap(
             list(map(list, zip(*by_layer, strict=True))),
             rows=("class", names),
@@ -287,10 +282,6 @@ def _angles(look: Look) -> list[Block]:
                 smallest[i][j] = smallest[j][i] = float(stage.angles(i, j)[0])
         pairs = _pairs(stage, names)
         (low, one, other), (high, first, second) = min(pairs), max(pairs)
-        rows = [
-            [name, *(f"{value:.1f}" for value in row)]
-            for name, row in zip(names, close, strict=True)
-        ]
         alt = f"Heat map of the angles between the classes' subspaces {depth}: the closest are "
         alt += f"{one} and {other}, {low:.1f} degrees; the farthest are {first} and {second}, "
         chart = HeatMap(
@@ -314,8 +305,7 @@ def _angles(look: Look) -> list[Block]:
             falling=True,
             mask_diagonal=True,
         )
-        caption = f"Angles between the classes' subspaces in degrees, {depth}"
-        return View(depth, f"{alt}{high:.1f} degrees.", Table(caption, ["", *names], rows), chart)
+        return View(depth, f"{alt}{high:.1f} degrees.", chart)
 
     caption = "The angle between two classes' subspaces, from the root mean square of the cosines "
     caption += "of all their principal angles: 90° where they are orthogonal, 0° where one lies in "
@@ -334,11 +324,6 @@ def _spectra(look: Look) -> list[Block]:
             Curve(f"class {name}", values, color, width=1.8)
             for name, values, color in zip(names, spectra, COLORS, strict=False)
         ]
-        rows = [
-            [str(number), *(f"{share:.3g}" for share in shares)]
-            for number, shares in enumerate(zip(*spectra, strict=True), 1)
-        ]
-        caption = f"Share of each class's energy along its directions, {depth}"
         alt = f"Line chart of the eigenvalues of each class {depth}, as shares of its energy; "
         leading = ", ".join(f"{n} {v[0]:.3f}" for n, v in zip(names, spectra, strict=True))
         lines = Lines(
@@ -351,7 +336,7 @@ def _spectra(look: Look) -> list[Block]:
             logarithmic=True,
             named=False,
         )
-        return View(depth, f"{alt}the first: {leading}.", Table(caption, ["", *names], rows), lines)
+        return View(depth, f"{alt}the first: {leading}.", lines)
 
     caption = "Eigenvalues of each class's second moment as shares of their sum, largest first, on "
     caption += "a logarithmic scale: the sooner a line falls, the fewer directions hold the class."
@@ -404,11 +389,6 @@ def _direction_views(
                 scaled = signed / signed.abs().amax(dim=0)
                 tiles.append([direction.reshape(shape).tolist() for direction in scaled.mT])
             shares = stage.spectra[places][:, :count].mT.tolist()
-            rows = [
-                [f"direction {number}", *(f"{share:.1%}" for share in line)]
-                for number, line in zip(numbers, shares, strict=True)
-            ]
-            caption = f"Share of each class's energy along its directions, {depth}"
             size = " × ".join(map(str, shape[:2]))
             alt = f"Pictures of {size} pixels, {count} for each of {len(names)} classes: the "
             alt += f"directions along which a class has most energy, {depth}."
@@ -417,8 +397,10 @@ def _direction_views(
                 list(zip(*tiles, strict=True)),
                 rows=("direction", numbers),
                 columns=("class", names),
+                what="share of the class's energy",
+                figures=[[f"{share:.1%}" for share in line] for line in shares],
             )
-            yield View(depth + which, alt, Table(caption, ["", *names], rows), images)
+            yield View(depth + which, alt, images)
 
 
 def _objective(look: Look) -> list[Block]:

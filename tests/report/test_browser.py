@@ -332,7 +332,7 @@ def test_hostile_names_are_words(opened: Open) -> None:
     page = opened("hostile")
     labels = page.locator(".plot").first.locator(".annotation-text")
     ours = labels.filter(has_text="frac")
-    lines = ours.locator("tspan").all_text_contents()
+    lines = ours.locator("tspan.line").all_text_contents()
     assert " ".join(" ".join(lines).split()) == f"0.959 ReduNet, {HOSTILE}"
     assert page.locator("h1").text_content() == HOSTILE
     assert page.locator("main script").count() == 0

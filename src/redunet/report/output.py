@@ -14,7 +14,8 @@ from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import to_html
-from redunet.report.model import Look, model_sections
+from redunet.report.look import Look
+from redunet.report.model import model_sections
 from redunet.report.numbers import Record
 from redunet.report.samples import read_samples
 from redunet.report.sections import chapter, in_short

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -210,24 +212,53 @@ def test_predict_writes_labels_and_scores(tmp_path: Path, folder: Path, model: P
     labels, scores = library.predict(IMAGES[order]), library.predict_proba(IMAGES[order])
     files = [str(folder / str(WORDS[row]) / f"{row:03d}.png") for row in order]
     heads = [f"score_{name}" for name in NAMES]
+    ask = ("predict", model, folder, "--scores")
     for ending in ("csv", "parquet"):
         out = tmp_path / f"out.{ending}"
-        assert f"Labelled 60 samples: {out}" in done("predict", model, folder, "-o", out).stdout
+        assert f"Labelled 60 samples: {out}" in done(*ask, "-o", out).stdout
         read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
         found = read(out)
-        assert found.column_names == ["sample", "label", *heads]
+        assert found.column_names == ["sample", "label", "score", *heads]
         assert found["sample"].to_pylist() == files
         assert found["label"].to_pylist() == labels.tolist()
+        assert found["score"].to_pylist() == scores.max(axis=1).tolist()
         assert np.array_equal(np.stack([found[head].to_numpy() for head in heads], 1), scores)
-    done("predict", model, folder, "-o", tmp_path / "out.jsonl", "--quiet")
+    done(*ask, "-o", tmp_path / "out.jsonl", "--quiet")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["label"] for line in lines] == labels.tolist()
     assert [list(line["scores"].values()) for line in lines] == scores.tolist()
-    assert done("predict", model, folder).stdout == (tmp_path / "out.csv").read_text()
-    assert done("predict", model, folder, "--json").stdout == (tmp_path / "out.jsonl").read_text()
-    _, line = done("predict", model, files[0]).stdout.splitlines()
+    assert done(*ask).stdout == (tmp_path / "out.csv").read_text()
+    assert done(*ask, "--json").stdout == (tmp_path / "out.jsonl").read_text()
+    _, line = done("predict", model, files[0], "--scores").stdout.splitlines()
     assert line.split(",")[:2] == [files[0], labels[0]]
-    assert [float(cell) for cell in line.split(",")[2:]] == pytest.approx(scores[0].tolist())
+    assert [float(cell) for cell in line.split(",")[3:]] == pytest.approx(scores[0].tolist())
+
+
+def test_predict_writes_the_best_labels(tmp_path: Path, folder: Path, model: Path) -> None:
+    order = [row for name in NAMES for row in ALL if WORDS[row] == name]
+    scores = ReduNetClassifier.load(model).predict_proba(IMAGES[order])
+    best = np.argsort(-scores, axis=1, kind="stable")
+    heads, *rows = csv.reader(io.StringIO(done("predict", model, folder).stdout))
+    assert heads == ["sample", "label", "score"]
+    assert [row[1] for row in rows] == [NAMES[first] for first in best[:, 0]]
+    assert [float(row[2]) for row in rows] == scores.max(axis=1).tolist()
+    for n, ranks in ((3, (1, 2, 3)), (9, (1, 2, 3, 4))):
+        done("predict", model, folder, "--top", n, "-o", tmp_path / "top.parquet")
+        found = pyarrow.parquet.read_table(tmp_path / "top.parquet")
+        ends = ["" if rank == 1 else f"_{rank}" for rank in ranks]
+        assert found.column_names == [
+            "sample",
+            *(f"{w}{e}" for e in ends for w in ("label", "score")),
+        ]
+        for rank, end in enumerate(ends):
+            assert found[f"label{end}"].to_pylist() == [NAMES[index] for index in best[:, rank]]
+            assert found[f"score{end}"].to_pylist() == (
+                np.take_along_axis(scores, best, axis=1)[:, rank].tolist()
+            )
+    first = json.loads(done("predict", model, folder, "--top", 2, "--json").stdout.split("\n")[0])
+    assert list(first) == ["sample", "label", "score", "label_2", "score_2"]
+    assert "got both" in refused("predict", model, folder, "--top", 2, "--scores")
+    assert "'--top'" in refused("predict", model, folder, "--top", 0)
 
 
 def test_evaluate_counts_what_is_right(tmp_path: Path, folder: Path, model: Path) -> None:

@@ -162,8 +162,10 @@ def test_devices_are_written_into_and_links_stay(tmp_path: Path, model: Path) ->
 
 
 def commands_on(place: Path, model: Path, data: Path) -> list[tuple[object, ...]]:
-    """Each command with a model or an output at a place that cannot be used."""
+    """Each command with a model, data or an output at a place that cannot be used."""
+    asked = ("learn", "unlearn", "predict", "evaluate")
     return [
+        *((command, model, place.with_suffix(".npz")) for command in asked),
         ("learn", place, data),
         ("forget", place, "ant"),
         ("unlearn", place, data),

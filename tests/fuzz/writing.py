@@ -114,8 +114,56 @@ def overwrite_storm(n: int) -> int:
     return faults
 
 
+def command_storm(n: int) -> int:
+    """Kill n commands, learn and forget in turn; a model neither old nor new is a fault."""
+    import numpy as np
+
+    from redunet.cli.app import main
+    from redunet.cli.files import lines, teach
+
+    assert lines, teach  # loaded once, not by each command
+    rng, faults = random.Random(0), 0
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder, "model")
+        X = np.random.default_rng(0).standard_normal((60, 30))
+        for name, classes in (("first", (0, 1)), ("more", (2,))):
+            rows = np.isin(np.arange(60) % 3, classes)
+            np.savez(Path(folder, f"{name}.npz"), X=X[rows], y=(np.arange(60) % 3)[rows])
+
+        def run(*words: str) -> None:
+            if main([*words, "--quiet"], standalone_mode=False):
+                raise RuntimeError(f"{words} was refused")
+
+        def time_of(*words: str) -> float:
+            start = time.perf_counter()
+            ended = os.waitpid(_fork(partial(run, *words)), 0)[1]
+            return time.perf_counter() - start if not ended else float("nan")
+
+        learn = ("learn", str(model), f"{folder}/more.npz")
+        forget = ("forget", str(model), "2")
+        time_of("learn", str(model), f"{folder}/first.npz", "--set", "n_layers=2")
+        small = model.read_bytes()
+        longest = {learn: time_of(*learn)}
+        large = model.read_bytes()
+        longest[forget] = time_of(*forget)
+        assert model.read_bytes() == small != large
+        left = sorted(os.listdir(folder))
+        for turn in range(n):
+            words = forget if turn % 2 else learn
+            write_bytes(model, large if turn % 2 else small)
+            process = _fork(partial(run, *words))
+            time.sleep(rng.uniform(0, longest[words]))
+            os.kill(process, signal.SIGKILL)
+            whole = os.waitpid(process, 0)[1] in (0, signal.SIGKILL)
+            faults += not whole or model.read_bytes() not in (small, large)
+            with changing(model, _silent):
+                write_bytes(model, small)
+            faults += sorted(os.listdir(folder)) != left
+    return faults
+
+
 STORMS: dict[str, Callable[[int], int]] = {
-    storm.__name__: storm for storm in (kill_storm, lock_storm, overwrite_storm)
+    storm.__name__: storm for storm in (kill_storm, lock_storm, overwrite_storm, command_storm)
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ import typer
 
 from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar, size_of
 from redunet.cli.terminal import note, say, say_json
+from redunet.errors import SettingsError
 from redunet.text import csv_cell, shown
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
@@ -108,6 +108,10 @@ def predict(
         Path | None,
         typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; by default print CSV."),
     ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Write the N most likely labels, and scores.")
+    ] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Write a score for each class.")] = False,
     label: Label = None,
     skip_bad: SkipBad = 0,
     device: Device = "auto",
@@ -118,35 +122,39 @@ def predict(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict labels of samples, with a score between 0 and 1 for each class.
+    """Predict the labels of samples, each with a score between 0 and 1.
 
     Images may be in one folder or in several, and a single image is enough. In CSV, a label or name
     that begins with =, +, - or @ and is no number gets an apostrophe in front, so that no
     spreadsheet runs it as a formula.
 
-    Example: redunet predict birds.safetensors new-photos/ -o labels.csv
+    Example: redunet predict birds.safetensors new-photos/ -o labels.csv --top 3
     """
     from redunet.cli.files import ask, lines, output
     from redunet.estimators import load
     from redunet.files import refuse_overwriting
 
+    if top > 1 and scores:
+        raise SettingsError("expected --top or --scores, got both: --scores writes every score")
     if out is not None:
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
-    wanted = _wanted("ignored", label, skip_bad)
+    columns = output.Columns(known.classes_, top, scores)
     cell = str if raw_csv else csv_cell
-    if out is None:
+    if out is not None:
+        table = output.predictions_file(out, columns, cell)
+    elif as_json:
+        table = output.json_lines(sys.stdout.buffer, columns)
+    else:
         # A terminal would act on control characters in a name; a file takes names as they are.
         show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
-        rows = partial(output.csv_lines, cell=show)
-        kind = output.json_lines if as_json else rows
-        with progress_bar(quiet) as progress, kind(sys.stdout.buffer, known.classes_) as write:
-            found = ask.predict(known, data, wanted, write, progress)
-        _notes(found, quiet)
-        return
+        table = output.csv_lines(sys.stdout.buffer, columns, show)
     with progress_bar(quiet) as progress:
-        found = ask.predict(known, data, wanted, out, progress, cell)
-    _say(found, lines.predicted, as_json, quiet)
+        found = ask.predict(known, data, _wanted("ignored", label, skip_bad), table, progress)
+    if out is None:
+        _notes(found, quiet)
+    else:
+        _say({"out": str(out), **found}, lines.predicted, as_json, quiet)
 
 
 def evaluate(

@@ -146,11 +146,15 @@ def _read(path: Path) -> ReduNetClassifier | dict[str, Any]:
         except ModelFileError as error:
             raise ModelFileError(f"expected a model or a record, but {error}") from error
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"expected a record in {path}, but it is not JSON: {error}") from None
     found: dict[str, Any] = record
     return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"expected a number, got {word}")
 
 
 def _record_chapter(record: Record, path: Path) -> Chapter:

@@ -95,10 +95,14 @@ def _of_data_set(
 
 def _of_file(path: Path, model: ReduNetClassifier) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """All samples of a file or folder, read as the commands on model files read them."""
-    if not os.path.exists(path):
+    try:
+        os.stat(path)
+    except FileNotFoundError:
         raise FileAccessError(
             f"cannot read {path}: no such file or folder, and no data set among {', '.join(NAMES)}"
-        )
+        ) from None
+    except (OSError, ValueError):
+        pass  # opening it says why it cannot be read
     sources = open_all([path], Wanted(labels="optional"), model)
     samples, labels = [], []
     for source, batch in read(sources, "reading", silent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from redunet.user_data.source import MOST_VALUES, check_weight
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _MODES = {"L": "L", "RGB": "RGB", "1": "L", "P": "RGB"}
 _GREY = ("1", "L", "LA", "La", "I", "F")
+
+# Pillow logs what it raises, and without a handler that goes to the terminal.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 class BadImageError(Exception):

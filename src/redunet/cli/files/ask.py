@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.output import Cell, Write, predictions_file
+from redunet.cli.files.output import Write
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
-from redunet.text import csv_cell
 from redunet.user_data import Batch, Source, Wanted
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 
@@ -25,38 +25,31 @@ def predict(
     model: Estimator,
     data: Sequence[Path],
     wanted: Wanted,
-    out: Path | Write,
+    table: AbstractContextManager[Write],
     progress: Progress = silent,
-    cell: Cell = csv_cell,
 ) -> Found:
-    """Label samples, and write labels and scores.
+    """Score samples, and write them into a table.
 
     Parameters
     ----------
     model : estimator
     data : sequence of Path
     wanted : Wanted
-    out : Path, or a function that takes each batch's names, labels and scores
+    table : context manager
+        Opened once the data are known to be usable; see `redunet.cli.files.output`.
     progress : callable
-    cell : callable
-        How labels and names are written into a CSV file.
 
     Returns
     -------
     dict
     """
     sources = open_all(data, wanted, model)
-    if isinstance(out, Path):
-        with predictions_file(out, model.classes_, cell) as write:
-            n = _write_all(model, sources, write, progress)
-    else:
-        n = _write_all(model, sources, out, progress)
-    return {
-        "samples": n,
-        "out": str(out) if isinstance(out, Path) else None,
-        "left_out": _left_out(sources),
-        "notes": _notes(sources),
-    }
+    n = 0
+    with table as write:
+        for _, batch, _, scores in _answers(model, sources, progress):
+            write(batch.names, scores)
+            n += len(scores)
+    return {"samples": n, "left_out": _left_out(sources), "notes": _notes(sources)}
 
 
 def evaluate(
@@ -86,16 +79,6 @@ def evaluate(
         "left_out": _left_out(sources),
         "notes": _notes(sources) + _strangers(model, pairs),
     }
-
-
-def _write_all(
-    model: Estimator, sources: Sequence[Source], write: Write, progress: Progress
-) -> int:
-    n = 0
-    for _, batch, labels, scores in _answers(model, sources, progress):
-        write(batch.names, labels, scores)
-        n += len(labels)
-    return n
 
 
 def _answers(

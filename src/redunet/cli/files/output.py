@@ -6,10 +6,12 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
@@ -18,18 +20,59 @@ from redunet.errors import DataError
 from redunet.files import writing
 from redunet.text import csv_cell
 
-Write = Callable[[Sequence[str], NDArray[Any], NDArray[Any]], None]
-"""Takes names of samples (n,), their labels (n,), their scores (n, k)."""
-
-Writer = Callable[[IO[bytes], NDArray[Any]], AbstractContextManager[Write]]
-"""Opens a table of predictions in a file, given the classes."""
+Write = Callable[[Sequence[str], NDArray[Any]], None]
+"""Takes names of samples (n,), and their scores (n, k)."""
 
 Cell = Callable[[str], str]
 """Gives a label or the name of a sample as it is written into CSV."""
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What is written of each sample: the best labels with their scores, or all scores.
+
+    Parameters
+    ----------
+    classes : array of shape (k,)
+        In the order of the scores.
+    top : int, default=1
+        How many labels, the best first.
+    every : bool, default=False
+        Whether the scores of all classes follow.
+    """
+
+    classes: NDArray[Any]
+    top: int = 1
+    every: bool = False
+
+    def names(self) -> list[str]:
+        """Headings: label, score, label_2, score_2, ..., then score_CLASS of all classes."""
+        ranks = ["", *(f"_{rank}" for rank in range(2, self._top() + 1))]
+        best = [name for rank in ranks for name in (f"label{rank}", f"score{rank}")]
+        return ["sample", *best, *(f"score_{label}" for label in self._labels() if self.every)]
+
+    def rows(self, names: Sequence[str], scores: NDArray[Any]) -> Iterator[list[Any]]:
+        """The values of each sample, in the order of the headings."""
+        labels = self._labels()
+        best = np.argsort(-scores, axis=1, kind="stable")[:, : self._top()]
+        for name, order, row in zip(names, best.tolist(), scores.tolist(), strict=True):
+            pairs = [value for index in order for value in (labels[index], row[index])]
+            yield [name, *pairs, *(row if self.every else ())]
+
+    def _labels(self) -> list[Any]:
+        labels: list[Any] = self.classes.tolist()
+        return labels
+
+    def _top(self) -> int:
+        return min(self.top, len(self.classes))
+
+
+Writer = Callable[[IO[bytes], Columns], AbstractContextManager[Write]]
+"""Opens a table of predictions in a file."""
+
+
 @contextmanager
-def predictions_file(path: Path, classes: NDArray[Any], cell: Cell = csv_cell) -> Iterator[Write]:
+def predictions_file(path: Path, columns: Columns, cell: Cell = csv_cell) -> Iterator[Write]:
     """A file of predictions, whose ending says how; it is there when all are written."""
     writers: dict[str, Writer] = {
         ".csv": partial(csv_lines, cell=cell),
@@ -39,40 +82,44 @@ def predictions_file(path: Path, classes: NDArray[Any], cell: Cell = csv_cell) -
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise DataError(f"expected a name that ends in {', '.join(writers)}, got {path}")
-    with writing(path) as file, writer(file, classes) as write:
+    with writing(path) as file, writer(file, columns) as write:
         yield write
 
 
 @contextmanager
-def csv_lines(file: IO[bytes], classes: NDArray[Any], cell: Cell = csv_cell) -> Iterator[Write]:
-    """A table with a column of scores for each class."""
+def csv_lines(file: IO[bytes], columns: Columns, cell: Cell = csv_cell) -> Iterator[Write]:
+    """A table with a row for each sample."""
 
     class Text:
         def write(self, line: str) -> int:
             return file.write(line.encode())
 
-    rows = csv.writer(Text(), lineterminator="\n")
-    headings = [["sample", "label", *map(cell, _score_names(classes))]]
+    table = csv.writer(Text(), lineterminator="\n")
+    headings = [[cell(name) for name in columns.names()]]
 
-    def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
+    def write(names: Sequence[str], scores: NDArray[Any]) -> None:
         # Not before there is something below them: an error may come first.
         while headings:
-            rows.writerow(headings.pop())
-        for name, label, row in zip(names, labels.tolist(), scores.tolist(), strict=True):
-            rows.writerow([cell(name), cell(label) if isinstance(label, str) else label, *row])
+            table.writerow(headings.pop())
+        for row in columns.rows(names, scores):
+            table.writerow([cell(value) if isinstance(value, str) else value for value in row])
         file.flush()
 
     yield write
 
 
 @contextmanager
-def json_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
-    """One object a sample."""
-    keys = [str(label) for label in classes.tolist()]
+def json_lines(file: IO[bytes], columns: Columns) -> Iterator[Write]:
+    """One object a sample; the scores of all classes are an object in it."""
+    keys = columns.names()
+    classes = [str(label) for label in columns.classes.tolist()]
+    first = len(keys) - len(classes) if columns.every else len(keys)
 
-    def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
-        for name, label, row in zip(names, labels.tolist(), scores.tolist(), strict=True):
-            line = {"sample": name, "label": label, "scores": dict(zip(keys, row, strict=True))}
+    def write(names: Sequence[str], scores: NDArray[Any]) -> None:
+        for row in columns.rows(names, scores):
+            line = dict(zip(keys[:first], row[:first], strict=True))
+            if columns.every:
+                line["scores"] = dict(zip(classes, row[first:], strict=True))
             file.write(json.dumps(line).encode() + b"\n")
         file.flush()
 
@@ -80,21 +127,21 @@ def json_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
 
 
 @contextmanager
-def _parquet(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
-    label_type = pa.int64() if classes.dtype.kind in "iu" else pa.string()
-    scores_of = [(name, pa.float64()) for name in _score_names(classes)]
-    schema = pa.schema([("sample", pa.string()), ("label", label_type), *scores_of])
+def _parquet(file: IO[bytes], columns: Columns) -> Iterator[Write]:
+    label_type = pa.int64() if columns.classes.dtype.kind in "iu" else pa.string()
+
+    def kind(name: str) -> Any:
+        return pa.float64() if name.startswith("score") else label_type
+
+    sample, *others = columns.names()
+    schema = pa.schema([(sample, pa.string()), *((name, kind(name)) for name in others)])
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
 
-        def write(names: Sequence[str], labels: NDArray[Any], scores: NDArray[Any]) -> None:
-            columns = [list(names), labels.tolist(), *scores.T]
+        def write(names: Sequence[str], scores: NDArray[Any]) -> None:
+            values = zip(*columns.rows(names, scores), strict=True)
             arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
+                pa.array(column, field.type) for column, field in zip(values, schema, strict=True)
             ]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
 
         yield write
-
-
-def _score_names(classes: NDArray[Any]) -> list[str]:
-    return [f"score_{label}" for label in classes.tolist()]

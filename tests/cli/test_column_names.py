@@ -111,7 +111,7 @@ def test_labels_of_19_digits_and_labels_that_only_look_like_numbers(tmp_path: Pa
     done("forget", model, str(largest))
     assert ReduNetClassifier.load(model).classes_.tolist() == [smallest, largest - 1]
     np.savez(tmp_path / "u.npz", X=X, y=y.astype(np.uint64) + np.uint64(2**63))
-    assert "64 bits" in refused("learn", tmp_path / "u", tmp_path / "u.npz")
+    assert "up to 9223372036854775807" in refused("learn", tmp_path / "u", tmp_path / "u.npz")
 
 
 def test_an_error_names_the_rows_it_is_about(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_hover_gives_values_of_a_model(opened: Open, pages: dict[str, Path]) -> 
     page = opened("model")
     confusion, memberships, angles, spectra, directions, rate = page.locator(".plot").all()
     values = rate.evaluate("place => place.data[0].y")
-    assert f"after layers: 4: {values[4]:.4g}" in hovered(page, rate, 4, values[4])
+    assert f"layers passed 4: {values[4]:.4g}" in hovered(page, rate, 4, values[4])
     share = spectra.evaluate("place => place.data[3].y[0]")
     said = hovered(page, spectra, 1, share)
     assert re.search(r"class \ddirection 1: 0\.\d+", said)
@@ -332,7 +332,7 @@ def test_hostile_names_are_words(opened: Open) -> None:
     page = opened("hostile")
     labels = page.locator(".plot").first.locator(".annotation-text")
     ours = labels.filter(has_text="frac")
-    lines = ours.locator("tspan").all_text_contents()
+    lines = ours.locator("tspan.line").all_text_contents()
     assert " ".join(" ".join(lines).split()) == f"0.959 ReduNet, {HOSTILE}"
     assert page.locator("h1").text_content() == HOSTILE
     assert page.locator("main script").count() == 0

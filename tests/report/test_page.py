@@ -23,7 +23,8 @@ from redunet.core.network import ReduNet
 from redunet.errors import ReduNetError
 from redunet.features import Flatten
 from redunet.report import page
-from redunet.report.model import Look, model_sections
+from redunet.report.look import Look
+from redunet.report.model import model_sections
 from redunet.report.plotly import significant
 from tests.conftest import classes_on_subspaces
 from tests.made_records import KNOWN, Page, plots_of

@@ -85,7 +85,7 @@ def test_the_values_drawn_are_those_of_the_record() -> None:
     assert [trace["name"] for trace in by_rank(upper)] == names
     assert upper["traces"][-1]["name"] == names[0]  # over all others
     assert [end["text"] for end in upper["ends"]] == [
-        "0.959  ReduNet, variant 1",
+        "<b>0.959  ReduNet, variant 1</b>",
         "0.961  ReduNet, paper (theirs)",
         "0.700  iCaRL (theirs)",
     ]
@@ -126,7 +126,7 @@ def test_hostile_names_are_shown_as_text() -> None:
     (accuracy, _), (matrix,), _ = plots_of(text)
     assert f"ReduNet, {HOSTILE} from 0.999 to 0.959" in accuracy["alt"]
     assert by_rank(accuracy)[0]["name"] == f"ReduNet, {escape(HOSTILE, quote=False)}"
-    assert accuracy["ends"][0]["text"].endswith(escape(HOSTILE, quote=False))
+    assert accuracy["ends"][0]["text"].endswith(f"{escape(HOSTILE, quote=False)}</b>")
     assert HOSTILE in matrix["alt"]
     assert "\n````sh\n" in markdown_of(RECORDS["hostile"])
 

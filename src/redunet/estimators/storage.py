@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import safetensors
@@ -22,6 +21,7 @@ from torch import Tensor
 from redunet.errors import FileAccessError, ModelFileError
 from redunet.files import make_folder as make_folder
 from redunet.files import write_bytes as write_bytes
+from redunet.untrusted import open_regular
 
 FORMAT_VERSION = 1
 _ENTRY = "redunet"
@@ -51,17 +51,23 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     tensors : dict from name to Tensor
     content : what was saved with them
     """
-    path = Path(path)
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-        why = getattr(error, "strerror", None) or error
-        raise FileAccessError(f"cannot read {path}: {why}") from error
+    with open_regular(path) as file:
+        try:
+            data = file.read()
+        except OSError as error:
+            raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
     try:
         tensors = safetensors.torch.load(data)
-        entry = _metadata(data)[_ENTRY]
-        version = json.loads(entry)["version"]
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        entry = json.loads(_metadata(data)[_ENTRY])
+        version = entry["version"]
+    except (
+        safetensors.SafetensorError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ):
         raise ModelFileError(
             f"{path} is not a redunet model, or is damaged: take another copy of the file"
         ) from None
@@ -70,10 +76,10 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
             f"{path} has format version {version}, and this redunet reads up to "
             f"{FORMAT_VERSION}: upgrade redunet"
         )
-    content = json.loads(entry).get("content")
+    content = entry.get("content")
     try:
         intact = data == encode(tensors, content)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RuntimeError):
         intact = False
     if not intact:
         raise ModelFileError(
@@ -94,7 +100,7 @@ def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
     dict from name to bytes
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length))
         return {
@@ -105,6 +111,8 @@ def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
                 if name != "__metadata__"
             )
         }
+    except FileAccessError:
+        raise
     except OSError as error:
         raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
 from redunet.features.base import FeatureMap, register, state_of_parts
+from redunet.features.checks import check_nesting
 from redunet.features.standardize import Standardize
 
 _BATCH = 512
@@ -40,6 +41,7 @@ class Chain:
     second: FeatureMap
 
     def __post_init__(self) -> None:
+        check_nesting(self)
         if self.second.input_shape != (self.first.n_features,):
             raise SettingsError(
                 f"expected a second map of vectors of {self.first.n_features} features, "

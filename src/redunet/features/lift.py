@@ -14,7 +14,9 @@ from torch.nn.functional import unfold
 
 from redunet.errors import DataError, SettingsError
 from redunet.features.base import register
+from redunet.features.checks import MOST_VALUES, check_shape, check_tensor
 from redunet.features.pixels import whole_pixels
+from redunet.validation import flag, whole_number
 
 _KERNEL_GRID = 2**20
 _SIZE = 3
@@ -63,6 +65,11 @@ class GaussianLift:
 
     def __post_init__(self) -> None:
         _check(self.input_shape, self.n_kernels)
+        whole_number("seed", self.seed, least=0, most=2**32 - 1)
+        for name in ("relu", "centred", "learnt_from_data"):
+            flag(name, getattr(self, name))
+        if self.mean_image is not None:
+            check_tensor("mean_image", self.mean_image, self.input_shape)
 
     @classmethod
     def learn(
@@ -162,8 +169,11 @@ class GaussianLift:
 
 
 def _check(input_shape: tuple[int, ...], n_kernels: int) -> None:
-    if len(input_shape) != 3 or n_kernels < 1:
+    check_shape(input_shape, 3)
+    whole_number("n_kernels", n_kernels, least=1, most=MOST_VALUES)
+    height, width, channels = input_shape
+    if n_kernels * max(height * width, _SIZE**2 * channels) > MOST_VALUES:
         raise SettingsError(
-            f"expected input_shape=(height, width, channels) and n_kernels of at least 1, "
-            f"got {input_shape} and {n_kernels}"
+            f"expected at most {MOST_VALUES:,} features and values of kernels, got "
+            f"n_kernels={n_kernels} for images of {input_shape}"
         )

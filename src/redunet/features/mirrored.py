@@ -10,6 +10,7 @@ from torch import Tensor
 
 from redunet.errors import SettingsError
 from redunet.features.base import FeatureMap, register, state_of_parts
+from redunet.features.checks import check_nesting
 
 
 @register
@@ -35,6 +36,7 @@ class Mirrored:
     plain: FeatureMap
 
     def __post_init__(self) -> None:
+        check_nesting(self)
         if len(self.plain.input_shape) < 2:
             raise SettingsError(
                 f"expected a map of images to mirror, got one for {self.plain.input_shape}"

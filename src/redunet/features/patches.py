@@ -20,6 +20,7 @@ from torch.nn.functional import softshrink, unfold
 
 from redunet.errors import DataError, SettingsError
 from redunet.features.base import register
+from redunet.features.checks import check_shape, check_tensor
 from redunet.features.pixels import whole_pixels
 
 _FILTER_GRID = 2**24
@@ -157,14 +158,11 @@ class PatchFilters:
         )
 
     def __post_init__(self) -> None:
-        n_filters = len(self.filters)
+        n_filters = len(self.filters) if self.filters.ndim else 0
         _check(self.input_shape, n_filters, self.patch_size, self.cells, self.threshold)
         values = math.prod(self.input_shape[2:]) * self.patch_size**2
-        if self.filters.shape != (n_filters, values) or self.offsets.shape != (n_filters,):
-            raise SettingsError(
-                f"expected filters of {values} values and an offset for each, got "
-                f"{tuple(self.filters.shape)} and {tuple(self.offsets.shape)}"
-            )
+        check_tensor("filters", self.filters, (n_filters, values))
+        check_tensor("offsets", self.offsets, (n_filters,))
         exact = torch.equal(self.filters, self.filters.round())
         if not (exact and bool((self.filters.abs() <= _LARGEST_FILTER).all())):
             raise SettingsError("expected filters in whole numbers, as `learn` makes them")
@@ -235,12 +233,11 @@ class PatchFilters:
 def _check(
     input_shape: tuple[int, ...], n_filters: int, patch_size: int, cells: int, threshold: float
 ) -> None:
-    numbers = (*input_shape, n_filters, patch_size, cells)
-    if len(numbers) not in (5, 6) or any(type(n) is not int or n < 1 for n in numbers):
+    check_shape(input_shape, 2, 3)
+    if any(type(n) is not int or n < 1 for n in (n_filters, patch_size, cells)):
         raise SettingsError(
-            f"expected images of shape (height, width) or (height, width, channels) and n_filters, "
-            f"patch_size and cells of at least 1, got {input_shape}, {n_filters}, {patch_size} "
-            f"and {cells}"
+            f"expected n_filters, patch_size and cells of at least 1, got {n_filters}, "
+            f"{patch_size} and {cells}"
         )
     places = min(input_shape[:2]) - patch_size + 1
     values = patch_size**2 * math.prod(input_shape[2:])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from redunet.errors import DataError
 from redunet.features.base import register
+from redunet.features.checks import check_shape
 
 _GRID = 2**16
 
@@ -32,6 +33,9 @@ class Root:
     kind: ClassVar[str] = "root"
 
     n_features: int
+
+    def __post_init__(self) -> None:
+        check_shape(self.input_shape)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from torch.nn.functional import pad
 
 from redunet.errors import SettingsError
 from redunet.features.base import register
+from redunet.features.checks import check_shape
 from redunet.features.pixels import whole_pixels
 
 _SIGNAL_GRID = 2**10
@@ -36,6 +37,8 @@ _WINDOW_GRID = 2**16
 
 _LARGEST_SIDE = 256
 """Beyond it, the rounding of a Fourier transform might not be undone with certainty."""
+
+_MOST_ANGLES = 32
 
 _BATCH_BYTES = {"cpu": 2**22, "cuda": 2**31}
 """What the largest array of one pass may take: a processor's cache, a part of a GPU's memory."""
@@ -85,11 +88,12 @@ class Scattering:
     pool: int = 1
 
     def __post_init__(self) -> None:
-        numbers = (*self.input_shape, self.J, self.L, self.pool)
-        if len(numbers) not in (5, 6) or any(type(n) is not int or n < 1 for n in numbers):
+        check_shape(self.input_shape, 2, 3)
+        numbers = (self.J, self.L, self.pool)
+        if any(type(n) is not int or n < 1 for n in numbers) or self.L > _MOST_ANGLES:
             raise SettingsError(
-                f"expected input_shape=(height, width) or (height, width, channels) and J, L and "
-                f"pool of at least 1, got {self.input_shape}, {self.J}, {self.L} and {self.pool}"
+                f"expected J, L and pool of at least 1, and L of at most {_MOST_ANGLES}, got "
+                f"{self.J}, {self.L} and {self.pool}"
             )
         short, long = min(self.input_shape[:2]), max(self.input_shape[:2])
         if short.bit_length() < self.J + 2 or long > _LARGEST_SIDE:

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from redunet.errors import DataError
+from redunet.errors import DataError, SettingsError
 from redunet.features.base import register
+from redunet.features.checks import check_shape, check_tensor
+from redunet.validation import flag
 
 
 @register
@@ -27,6 +29,9 @@ class Flatten:
     kind: ClassVar[str] = "flatten"
 
     input_shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_shape(self.input_shape)
 
     @property
     def n_features(self) -> int:
@@ -78,6 +83,14 @@ class Standardize:
     mean: Tensor
     deviation: Tensor
     learnt_from_data: bool = False
+
+    def __post_init__(self) -> None:
+        check_shape(self.input_shape)
+        check_tensor("mean", self.mean, (), self.input_shape)
+        check_tensor("deviation", self.deviation, (), self.input_shape)
+        if not bool((self.deviation > 0).all()):
+            raise SettingsError("expected deviations above 0")
+        flag("learnt_from_data", self.learnt_from_data)
 
     @classmethod
     def learn(cls, images: Any, per: Literal["dataset", "pixel"] = "dataset") -> Standardize:

@@ -12,6 +12,7 @@ from torch import Tensor
 from redunet.core.grid import unit_rows
 from redunet.errors import SettingsError
 from redunet.features.base import FeatureMap, register, state_of_parts
+from redunet.features.checks import check_nesting
 
 
 @register
@@ -39,6 +40,7 @@ class Together:
     parts: tuple[FeatureMap, ...]
 
     def __post_init__(self) -> None:
+        check_nesting(self)
         shapes = {part.input_shape for part in self.parts}
         if len(shapes) != 1:
             raise SettingsError(

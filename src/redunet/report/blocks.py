@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 INK = "ink"
 """The colour of text, whatever the theme makes of it; all others are hexadecimal."""
+
+
+STRONG = 2.5
+"""Lines wider than this matter most; their names are set in bold."""
+
+MOST_POINTS, MOST_COLUMNS = 15, 40
+"""Of tables: lines of more points stand on end; heat maps of more columns are thinned."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,23 @@ class Lines:
         deviation = f" ± {curve.deviations[-1]:{self.number_format}}" if curve.deviations else ""
         return f"{curve.values[-1]:{self.number_format}}{deviation}  {curve.name}"
 
+    def table(self, name: str) -> Table:
+        """The numbers behind the lines: a row for each, or of many points a row for each point."""
+        most = max(len(curve.values) for curve in self.curves)
+        cells = [[*self._cells(c), *["–"] * (most - len(c.values))] for c in self.curves]
+        points = [str(self.first + index) for index in range(most)]
+        names = [curve.name for curve in self.curves]
+        if most > MOST_POINTS:
+            rows = [[point, *line] for point, *line in zip(points, *cells, strict=True)]
+            return Table(f"{self.y}: {name}", [self.x, *names], rows)
+        rows = [[name, *line] for name, line in zip(names, cells, strict=True)]
+        return Table(f"{self.y}: {name}", ["", *(f"{self.point} {n}" for n in points)], rows)
+
+    def _cells(self, curve: Curve) -> list[str]:
+        means = [f"{value:{self.number_format}}" for value in curve.values]
+        bars = [f" ± {value:{self.number_format}}" for value in curve.deviations or ()]
+        return [mean + bar for mean, bar in zip_longest(means, bars, fillvalue="")]
+
 
 @dataclass(frozen=True)
 class HeatMap:
@@ -108,6 +133,8 @@ class HeatMap:
         Of a value.
     cells : rows of str, default=None
         What is written into the cells where there is room.
+    figures : rows of str, default=the values
+        What the table behind the heat map says.
     notes : rows of str, default=None
         More about each cell, for the pointer.
     falling : bool, default=False
@@ -123,9 +150,21 @@ class HeatMap:
     bounds: tuple[float, float] = (0.0, 1.0)
     number_format: str = ".3f"
     cells: Sequence[Sequence[str]] | None = None
+    figures: Sequence[Sequence[str]] | None = None
     notes: Sequence[Sequence[str]] | None = None
     falling: bool = False
     mask_diagonal: bool = False
+
+    def table(self, name: str) -> Table:
+        """The numbers behind the colours; of many columns only some."""
+        figures = self.figures or [
+            ["" if value is None else f"{value:{self.number_format}}" for value in row]
+            for row in self.values
+        ]
+        step = -(-len(self.columns[1]) // MOST_COLUMNS)
+        rows = [[row, *line[::step]] for row, line in zip(self.rows[1], figures, strict=True)]
+        corner = f"{self.rows[0]} / {self.columns[0]}"
+        return Table(f"{self.what}: {name}", [corner, *self.columns[1][::step]], rows)
 
 
 @dataclass(frozen=True)
@@ -138,21 +177,37 @@ class Images:
         All of one shape.
     rows, columns : (str, sequence of str)
         What the axis is called, and what each row or column is.
+    what : str
+        What the number is that belongs to each picture.
+    figures : rows of str
+        Those numbers.
     """
 
     tiles: Sequence[Sequence[Sequence[Sequence[Any]]]]
     rows: tuple[str, Sequence[str]]
     columns: tuple[str, Sequence[str]]
+    what: str
+    figures: Sequence[Sequence[str]]
+
+    def table(self, name: str) -> Table:
+        """A number for each picture."""
+        rows = [[row, *line] for row, line in zip(self.rows[1], self.figures, strict=True)]
+        corner = f"{self.rows[0]} / {self.columns[0]}"
+        return Table(f"{self.what}: {name}", [corner, *self.columns[1]], rows)
 
 
 @dataclass(frozen=True)
 class View:
-    """One thing that a figure can show: its name, what it shows in words, the numbers behind it."""
+    """One thing that a figure can show: its name, what it shows in words, how it is drawn."""
 
     name: str
     alt: str
-    table: Table
     drawing: Lines | HeatMap | Images
+
+    @property
+    def table(self) -> Table:
+        """The numbers behind it."""
+        return self.drawing.table(self.name)
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from redunet.core.subspaces import Subspaces
-from redunet.errors import DataError
 from redunet.estimators import metrics
-from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.inspection import (
-    after_layers,
     as_learnt,
-    before_layers,
     is_whitened,
-    layers_fit,
-    most_similar,
     picture_shape,
     rates_by_layer,
 )
@@ -38,18 +29,15 @@ from redunet.report.blocks import (
     Text,
     View,
 )
-from redunet.report.numbers import plain, readout_name, three
+from redunet.report.look import AFTER, BEFORE, Look
+from redunet.report.numbers import plain, readout_name
 from redunet.report.record_figures import (
-    MOST_CLASSES,
     confusion_figure,
     confusion_view,
     rate_figure,
     rate_words,
 )
 from redunet.report.samples import Samples
-
-MOST_VALUES = 60
-"""Eigenvalues that are drawn of each class."""
 
 MOST_LINES = 12
 """Classes whose spectra are drawn."""
@@ -61,102 +49,14 @@ MOST_SIDE_BY_SIDE = 10
 MOST_PIXELS = 300_000
 """Of all pictures of directions on a page; classes beyond are left out."""
 
-MOST_TABLE_ROWS = 26
 MOST_NAMED = 12
 MOST_ROWS = 20
 """Classes whose memberships are drawn: those that are highest at some layer."""
 
-AFTER, BEFORE = "after the last layer", "before the first layer"
 COLORS = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
     "#8a6d3b", "#8a8f98", "#117a8b", "#a89c00", "#8250df", "#a01c4b",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Look:
-    """A model, the classes of it to look at, and samples to label.
-
-    Parameters
-    ----------
-    model : ReduNetClassifier
-        That has learnt something.
-    samples : Samples, default=None
-    wanted : sequence of str, default=()
-        Names of classes to show; none means all, or of many the most similar.
-    layers : bool, default=None
-        Whether to show what the layers do, which takes a pass over all of them;
-        None means where that is cheap or done anyway.
-    add_mistake : bool, default=True
-        Whether to follow a wrongly labelled sample too.
-    """
-
-    model: ReduNetClassifier
-    samples: Samples | None = None
-    wanted: Sequence[str] = ()
-    layers: bool | None = None
-    add_mistake: bool = True
-
-    @cached_property
-    def names(self) -> list[str]:
-        """What the classes are called."""
-        return [str(label) for label in self.model.classes_.tolist()]
-
-    @cached_property
-    def with_layers(self) -> bool:
-        """Whether there are layers, and they are to be shown."""
-        if not self.model.n_layers or self.layers is not None:
-            return bool(self.model.n_layers and self.layers)
-        return self.samples is not None or layers_fit(self.model)
-
-    @cached_property
-    def ranked(self) -> list[int]:
-        """The places of the classes to show, those that matter most first."""
-        if not self.wanted:
-            return most_similar(self.model, MOST_CLASSES)
-        for name in self.wanted:
-            if name not in self.names:
-                raise DataError(
-                    f"unknown class {name!r}: expected some of the model's {len(self.names)} "
-                    f"classes, such as {self.names[0]!r}"
-                )
-        return [self.names.index(name) for name in dict.fromkeys(self.wanted)][:MOST_CLASSES]
-
-    @cached_property
-    def chosen(self) -> list[int]:
-        """The same in the order of the classes."""
-        return sorted(self.ranked)
-
-    def rule(self, shown: int) -> str:
-        """Which classes are shown, where not all are."""
-        count = len(self.names)
-        if shown == count:
-            return ""
-        if self.wanted:
-            return f" {shown} classes that were asked for, of {count}."
-        return f" {shown} of {count} classes: those of the most similar pairs (--classes: others)."
-
-    @cached_property
-    def stages(self) -> dict[str, Subspaces]:
-        """The subspaces of the chosen classes, after the layers and before them."""
-        before = before_layers(self.model, MOST_VALUES, self.chosen)
-        if not self.with_layers:
-            return {BEFORE: before}
-        return {AFTER: after_layers(self.model, MOST_VALUES, self.chosen), BEFORE: before}
-
-    @cached_property
-    def labels(self) -> NDArray[Any]:
-        """The labels that the model gives to the samples."""
-        found: NDArray[Any] = self.model.predict(self.samples.X) if self.samples else np.empty(0)
-        return found
-
-    @cached_property
-    def wrong(self) -> list[int]:
-        """The samples that are labelled wrongly, where that is known."""
-        if self.samples is None or self.samples.y is None:
-            return []
-        found: list[int] = (self.labels != self.samples.y).nonzero()[0].tolist()
-        return found
 
 
 def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
@@ -255,16 +155,12 @@ def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArra
     names = [look.names[j] for j in chosen]
     by_layer = memberships[:, chosen].tolist()
     layers = [str(number) for number in range(1, len(by_layer) + 1)]
-    step = -(-len(layers) // MOST_TABLE_ROWS)
-    kept = [0, *range(step - 1, len(layers), step)] if step > 1 else range(len(layers))
-    rows = [[layers[n], *map(three, by_layer[n])] for n in kept]
     top = max(range(len(names)), key=by_layer[-1].__getitem__)
     return View(
         name,
         f"Heat map of the estimated memberships of sample {row} of {samples.name} in each class "
         f"at each layer: at the last layer most in {names[top]}, {by_layer[-1][top]:.3f}; "
         f"labelled {given}.",
-        Table(f"Memberships by layer, {name}", ["layer", *names], rows),
         HeatMap(
             list(map(list, zip(*by_layer, strict=True))),
             rows=("class", names),
@@ -287,10 +183,6 @@ def _angles(look: Look) -> list[Block]:
                 smallest[i][j] = smallest[j][i] = float(stage.angles(i, j)[0])
         pairs = _pairs(stage, names)
         (low, one, other), (high, first, second) = min(pairs), max(pairs)
-        rows = [
-            [name, *(f"{value:.1f}" for value in row)]
-            for name, row in zip(names, close, strict=True)
-        ]
         alt = f"Heat map of the angles between the classes' subspaces {depth}: the closest are "
         alt += f"{one} and {other}, {low:.1f} degrees; the farthest are {first} and {second}, "
         chart = HeatMap(
@@ -314,8 +206,7 @@ def _angles(look: Look) -> list[Block]:
             falling=True,
             mask_diagonal=True,
         )
-        caption = f"Angles between the classes' subspaces in degrees, {depth}"
-        return View(depth, f"{alt}{high:.1f} degrees.", Table(caption, ["", *names], rows), chart)
+        return View(depth, f"{alt}{high:.1f} degrees.", chart)
 
     caption = "The angle between two classes' subspaces, from the root mean square of the cosines "
     caption += "of all their principal angles: 90° where they are orthogonal, 0° where one lies in "
@@ -334,11 +225,6 @@ def _spectra(look: Look) -> list[Block]:
             Curve(f"class {name}", values, color, width=1.8)
             for name, values, color in zip(names, spectra, COLORS, strict=False)
         ]
-        rows = [
-            [str(number), *(f"{share:.3g}" for share in shares)]
-            for number, shares in enumerate(zip(*spectra, strict=True), 1)
-        ]
-        caption = f"Share of each class's energy along its directions, {depth}"
         alt = f"Line chart of the eigenvalues of each class {depth}, as shares of its energy; "
         leading = ", ".join(f"{n} {v[0]:.3f}" for n, v in zip(names, spectra, strict=True))
         lines = Lines(
@@ -351,7 +237,7 @@ def _spectra(look: Look) -> list[Block]:
             logarithmic=True,
             named=False,
         )
-        return View(depth, f"{alt}the first: {leading}.", Table(caption, ["", *names], rows), lines)
+        return View(depth, f"{alt}the first: {leading}.", lines)
 
     caption = "Eigenvalues of each class's second moment as shares of their sum, largest first, on "
     caption += "a logarithmic scale: the sooner a line falls, the fewer directions hold the class."
@@ -404,11 +290,6 @@ def _direction_views(
                 scaled = signed / signed.abs().amax(dim=0)
                 tiles.append([direction.reshape(shape).tolist() for direction in scaled.mT])
             shares = stage.spectra[places][:, :count].mT.tolist()
-            rows = [
-                [f"direction {number}", *(f"{share:.1%}" for share in line)]
-                for number, line in zip(numbers, shares, strict=True)
-            ]
-            caption = f"Share of each class's energy along its directions, {depth}"
             size = " × ".join(map(str, shape[:2]))
             alt = f"Pictures of {size} pixels, {count} for each of {len(names)} classes: the "
             alt += f"directions along which a class has most energy, {depth}."
@@ -417,8 +298,10 @@ def _direction_views(
                 list(zip(*tiles, strict=True)),
                 rows=("direction", numbers),
                 columns=("class", names),
+                what="share of the class's energy",
+                figures=[[f"{share:.1%}" for share in line] for line in shares],
             )
-            yield View(depth + which, alt, Table(caption, ["", *names], rows), images)
+            yield View(depth + which, alt, images)
 
 
 def _objective(look: Look) -> list[Block]:

@@ -145,7 +145,8 @@ def in_bytes(value: float) -> str:
         return "0"
     if value < 1000:
         return f"{value:.0f} B"
-    unit, size = next((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= s)
+    units = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
+    unit, size = next(((u, s) for u, s in units.items() if value >= s), ("bytes", 1.0))
     return f"{value / size:#.3g}".rstrip(".") + f" {unit}"
 
 

@@ -14,7 +14,8 @@ from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import to_html
-from redunet.report.model import Look, model_sections
+from redunet.report.look import Look
+from redunet.report.model import model_sections
 from redunet.report.numbers import Record
 from redunet.report.samples import read_samples
 from redunet.report.sections import chapter, in_short
@@ -145,11 +146,15 @@ def _read(path: Path) -> ReduNetClassifier | dict[str, Any]:
         except ModelFileError as error:
             raise ModelFileError(f"expected a model or a record, but {error}") from error
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"expected a record in {path}, but it is not JSON: {error}") from None
     found: dict[str, Any] = record
     return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"expected a number, got {word}")
 
 
 def _record_chapter(record: Record, path: Path) -> Chapter:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from redunet.report.blocks import INK, Curve, HeatMap, Images, Lines, View
+from redunet.report.blocks import INK, STRONG, Curve, HeatMap, Images, Lines, View
 
 MARKERS = {
     "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "D": "diamond",
@@ -58,7 +58,7 @@ def _lines(lines: Lines) -> Parts:
         {
             "x": lines.first + len(curve.values) - 1,
             "y": significant(curve.values[-1]),
-            "text": text(lines.end(curve)),
+            "text": _strong(text(lines.end(curve)), curve),
             "color": _color(curve.color),
         }
         for curve in lines.curves
@@ -188,6 +188,10 @@ def _tile(tile: Sequence[Sequence[Any]]) -> Parts:
         "showlegend": False,
         "hovertemplate": "%{fullData.name}<br>%{z:.2f}<extra></extra>",
     }
+
+
+def _strong(words: str, curve: Curve) -> str:
+    return f"<b>{words}</b>" if curve.width > STRONG else words
 
 
 def _color(color: str) -> str:

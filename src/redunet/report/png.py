@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
 
-from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines
+from redunet.report.blocks import INK, STRONG, Curve, Figure, HeatMap, Lines
 from redunet.report.numbers import Record
 from redunet.report.record_figures import accuracy_lines
 
@@ -108,7 +108,7 @@ def _name_lines(axes: Axes, lines: Lines) -> None:
             textcoords="axes fraction",
             va="center",
             fontsize=8.5,
-            fontweight="bold" if curve.width > 2.5 else "normal",
+            fontweight="bold" if curve.width > STRONG else "normal",
             color=TEXT,
             parse_math=False,
             annotation_clip=False,

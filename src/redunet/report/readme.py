@@ -19,18 +19,15 @@ from redunet.report.numbers import (
     UNKNOWN,
     Record,
     accuracy_cells,
-    by_task,
     in_bytes,
     is_same,
     last,
-    n_tasks,
     paper_rows,
-    readout_name,
     shown,
     task_headings,
     three,
 )
-from redunet.report.sections import KEPT, differences, ingredients_table, raw_data
+from redunet.report.sections import KEPT, ingredients_table, method_rows, raw_data
 from redunet.report.text import markdown_table, markdown_text
 
 CLOSED_FORM = {"ncm", "lda", "ridge", "qda"}
@@ -54,25 +51,14 @@ def filled(text: str, root: Path) -> str:
 def paper_table(records: Sequence[Record]) -> str:
     """The paper's accuracies, then those of each variant, their differences, and without layers."""
     (record,) = records
-    paper = paper_rows(record).get("ReduNet", ())
-    rows: list[list[str]] = []
+    paper = paper_rows(record).get("ReduNet")
+    rows = [["paper (theirs)", *map(three, paper)]] if paper else []
     strong = []
-
-    def add(label: str, cells: Sequence[str]) -> None:
-        rows.append([label, *cells, *[UNKNOWN] * (n_tasks(record) - len(cells))])
-
-    if paper:
-        add("paper (theirs)", [*map(three, paper)])
     for method in record["methods"]:
         seeds = len(method["runs"])
         strong.append(len(rows))
         ours = f"ours, mean of {seeds} seeds" if seeds > 1 else "ours"
-        add(f"{method['name']} ({ours})", [*map(shown, by_task(method))])
-        if paper:
-            add("difference from the paper", differences(method, paper))
-        if without := by_task(method, "no_layers_accuracy"):
-            readout = readout_name(method["settings"].get("readout", "subspace"))
-            add(f"{readout}, no layers", [*map(shown, without)])
+        rows += method_rows(record, method, f"{method['name']} ({ours})")
     return markdown_table(Table("", ["", *task_headings(record)], rows, strong=strong))
 
 

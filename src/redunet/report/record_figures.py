@@ -7,9 +7,8 @@ from colorsys import hls_to_rgb
 from itertools import cycle
 from typing import Any
 
-from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines, Table, View
+from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines, View
 from redunet.report.numbers import (
-    UNKNOWN,
     Record,
     Spread,
     by_task,
@@ -61,11 +60,11 @@ def accuracy_figure(record: Record) -> list[Figure]:
     if not curves:
         return []
     alt = in_words("Line chart of accuracy against the number of tasks seen", curves)
-    views = [_accuracy_view("all", alt, curves)]
+    views = [View("all", alt, _accuracy_lines(curves))]
     upper = [curve for curve in curves if min(curve.values) >= UPPER]
     if 1 < len(upper) < len(curves):
         alt = f"{alt} Only those that stay above {UPPER}."
-        views.append(_accuracy_view(f"those that stay above {UPPER}", alt, upper))
+        views.append(View(f"those that stay above {UPPER}", alt, _accuracy_lines(upper)))
     caption = "Accuracy on the test samples of all classes seen, against the number of tasks seen."
     if any(curve.dash == "--" for curve in curves):
         caption += " Dashed: exemplars kept."
@@ -146,18 +145,6 @@ def in_words(what: str, curves: Iterable[Curve]) -> str:
     return f"{what}: {'; '.join(ends)}."
 
 
-def _accuracy_view(name: str, alt: str, curves: Sequence[Curve]) -> View:
-    width = max(len(curve.values) for curve in curves)
-    rows = []
-    for curve in curves:
-        deviations: Sequence[float | None] = curve.deviations or [None] * len(curve.values)
-        cells = [shown(one) for one in map(Spread, curve.values, deviations)]
-        rows.append([curve.name, *cells, *[UNKNOWN] * (width - len(cells))])
-    headings = ["", *(f"task {number}" for number in range(1, width + 1))]
-    table = Table("Accuracy on all classes seen, after each task", headings, rows)
-    return View(name, alt, table, _accuracy_lines(curves))
-
-
 def accuracy_lines(record: Record) -> Lines:
     """Accuracy of all methods against the number of tasks seen."""
     return _accuracy_lines(accuracy_curves(record))
@@ -183,15 +170,10 @@ def rate_figure(rates: Mapping[str, Sequence[float]], title: str) -> Figure:
         Curve(name, rates[key], color, dash=dash, width=2.4)
         for key, (name, color, dash) in RATES.items()
     ]
-    rows = [
-        [str(layer), *(f"{value:.4f}" for value in values)]
-        for layer, values in enumerate(zip(*(rates[key] for key in RATES), strict=True))
-    ]
-    table = Table("The objective in nats", ["layers passed", "ΔR", "R", "R_c"], rows)
-    axes = "layers passed", "nats", "after layers:"
+    axes = "layers passed", "nats", "layers passed"
     drawing = Lines(curves, *axes, first=0, number_format=".4g")
     caption = "ΔR = R − R_c before each layer; R of all classes together, R_c class by class."
-    view = View("rate", in_words("Line chart by layer", curves), table, drawing)
+    view = View("the objective", in_words("Line chart by layer", curves), drawing)
     return Figure("rate", title, caption, [view])
 
 
@@ -216,32 +198,22 @@ def task_view(name: str, spreads: Sequence[Sequence[Spread]]) -> View:
     """
     count = len(spreads)
     tasks = [str(number) for number in range(1, count + 1)]
-    blank = [""] * count
-    cells = [[shown(one) for one in row] for row in spreads]
-    table = [
-        [f"after task {t}", *row, *blank[len(row) :]] for t, row in zip(tasks, cells, strict=True)
-    ]
-    headings = ["", *(f"task {task}" for task in tasks)]
     values: list[list[float | None]] = [
         [*(one.mean for one in row), *[None] * (count - len(row))] for row in spreads
     ]
+    figures = [[*map(shown, row), *[""] * (count - len(row))] for row in spreads]
     deviations = any(one.deviation is not None for row in spreads for one in row)
-    return View(
-        name,
-        f"Heat map of the accuracy of {name} on each task's own classes; after task {count}: "
-        f"{', '.join(three(one.mean) for one in spreads[-1])}.",
-        Table(f"Accuracy on each task's own classes: {name}", headings, table),
-        HeatMap(
-            values,
-            rows=("after task", tasks),
-            columns=("on task", tasks),
-            what="accuracy",
-            cells=[["" if v is None else three(v) for v in row] for row in values],
-            notes=[[c or UNKNOWN for c in [*row, *blank[len(row) :]]] for row in cells]
-            if deviations
-            else None,
-        ),
+    alt = f"Heat map of the accuracy of {name} on each task's own classes; after task {count}: "
+    chart = HeatMap(
+        values,
+        rows=("after task", tasks),
+        columns=("on task", tasks),
+        what="accuracy",
+        cells=[["" if v is None else three(v) for v in row] for row in values],
+        figures=figures,
+        notes=figures if deviations else None,
     )
+    return View(name, f"{alt}{', '.join(three(one.mean) for one in spreads[-1])}.", chart)
 
 
 def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
@@ -272,13 +244,11 @@ def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
         [f"{count:,} of {total:,} samples" for count in row]
         for row, total in zip(counts, totals, strict=True)
     ]
-    table = [[label, *(f"{n:,}" for n in row)] for label, row in zip(labels, counts, strict=True)]
     mistakes = [v for i, row in enumerate(shares) for j, v in enumerate(row) if v and i != j]
     return View(
         name,
         f"Confusion matrix of {name}: {right:,} of {everything:,} samples are labelled correctly. "
         f"{_worst(labels, counts)}",
-        Table(f"Samples by true class (rows) and label given: {name}", ["", *labels], table),
         HeatMap(
             shares,
             rows=("true class", labels),
@@ -287,6 +257,7 @@ def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
             bounds=(0.0, max(mistakes, default=1.0)),
             number_format=".1%",
             cells=[[f"{v:.0%}" if v and v >= 0.005 else "" for v in row] for row in shares],
+            figures=[[f"{count:,}" for count in row] for row in counts],
             notes=notes,
             mask_diagonal=True,
         ),

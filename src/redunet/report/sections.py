@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from redunet.errors import DataError
-from redunet.report.blocks import Block, Chapter, Code, Figure, Section, Table, Text
+from redunet.report.blocks import Block, Chapter, Figure, Section, Table, Text
 from redunet.report.notes import changed_and_missing, cost_notes, result_notes, summary
 from redunet.report.numbers import (
     UNKNOWN,
@@ -22,7 +21,6 @@ from redunet.report.numbers import (
     n_tasks,
     over_seeds,
     paper_rows,
-    plain,
     readout_name,
     shown,
     signed,
@@ -37,10 +35,10 @@ from redunet.report.record_figures import (
     rate_words,
     task_view,
 )
+from redunet.report.runs import candidates, searched, what_was_run
 
 MEASURES = ("average", "forgetting", "decay")
 KEPT = ("parameters", "moments", "exemplars")
-MOST_CANDIDATES = 20
 
 Contents = Callable[[Record], list[Block]]
 
@@ -92,30 +90,33 @@ def result_table(record: Record) -> Table:
     strong = []
     measures = [key for key in MEASURES if any(_known(m, key) for m in record["methods"])]
     blank = [UNKNOWN] * len(measures)
-    paper = paper_rows(record).get("ReduNet", ())
     for method in record["methods"]:
-        over_stream = [measure(method, key) for key in measures]
         if method["method"] == "redunet":
             strong.append(len(rows))
-        rows.append([label(method), *accuracy_cells(record, method, places(record)), *over_stream])
-        if without := by_task(method, "no_layers_accuracy"):
-            readout = readout_name(method["settings"].get("readout", "subspace"))
-            cells = [shown(value, places(record)) for value in without]
-            rows.append([f"{readout}, no layers", *_filled(cells, record), *blank])
-        if paper and method["method"] == "redunet":
-            cells = differences(method, paper)
-            rows.append(["difference from the paper", *_filled(cells, record), *blank])
-    if paper:
+        first, *more = method_rows(record, method, label(method), places(record))
+        rows.append([*first, *(measure(method, key) for key in measures)])
+        rows += [[*row, *blank] for row in more]
+    if paper := paper_rows(record).get("ReduNet"):
         rows.append(["ReduNet, paper (theirs)", *_filled([*map(three, paper)], record), *blank])
     caption = "Accuracy on all classes seen, after each task"
     caption += ", and over all tasks" if measures else ""
     return Table(caption, ["method", *task_headings(record), *measures], rows, strong=strong)
 
 
-def differences(method: Record, paper: Sequence[float]) -> list[str]:
-    """What a method has more than the paper after each task; of the figures as they are shown."""
-    pairs = zip(by_task(method), paper, strict=False)
-    return [signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs]
+def method_rows(record: Record, method: Record, name: str, places: int = 3) -> list[list[str]]:
+    """A method's accuracies; a network's difference from the paper's; those without layers."""
+    rows = [[name, *accuracy_cells(record, method, places)]]
+    paper = paper_rows(record).get("ReduNet")
+    if paper and method["method"] == "redunet":
+        # A difference is that of the figures as they are shown.
+        pairs = zip(by_task(method), paper, strict=False)
+        cells = [signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs]
+        rows.append(["difference from the paper", *_filled(cells, record)])
+    if without := by_task(method, "no_layers_accuracy"):
+        readout = readout_name(method["settings"].get("readout", "subspace"))
+        cells = [shown(value, places) for value in without]
+        rows.append([f"{readout}, no layers", *_filled(cells, record)])
+    return rows
 
 
 def exactness(record: Record) -> list[Block]:
@@ -346,118 +347,6 @@ def published(record: Record) -> list[Block]:
     said.append("Not run again here.")
     caption = "Accuracy on all classes seen, after each task, as others report it"
     return [Table(caption, ["", *task_headings(record)], rows), Text(" ".join(said))]
-
-
-def what_was_run(record: Record) -> list[Block]:
-    """The command, the stream, all settings, and where and when."""
-    blocks: list[Block] = [Code(record["command"])] if record["command"] else []
-    if record.get("seconds"):
-        blocks.append(Text(f"It took {record['seconds'] / 60:.1f} minutes."))
-    counts = ("train_samples", "test_samples")
-    stream = [
-        [
-            str(number),
-            ", ".join(map(str, task["classes"])),
-            *(f"{task[key]:,}" if task.get(key) is not None else UNKNOWN for key in counts),
-        ]
-        for number, task in enumerate(record["stream"], 1)
-    ]
-    if stream:
-        headings = ["task", "classes", "training samples", "test samples, all classes seen"]
-        blocks.append(Table("The data as tasks", headings, stream, text_columns=2))
-    settings = [
-        [label(m), in_line(m["settings"]), _seeds(m), m.get("chosen") or UNKNOWN]
-        for m in record["methods"]
-    ]
-    if own := (record.get("orders") or {}).get("settings"):
-        settings.append(["ReduNet", in_line(own), UNKNOWN, UNKNOWN])
-    headings = ["method", "settings", "seeds", "how they were chosen"]
-    blocks.append(Table("Settings and seeds", headings, settings, text_columns=4))
-    return [*blocks, *_memory(record), *environment(record)]
-
-
-def in_line(settings: Record) -> str:
-    """Settings in one line."""
-    return ", ".join(f"{key} {plain(value)}" for key, value in settings.items()) or UNKNOWN
-
-
-def _seeds(method: Record) -> str:
-    seeds = [str(run["seed"]) for run in method["runs"]]
-    return ", ".join(seeds) if method["random"] else UNKNOWN
-
-
-def _memory(record: Record) -> list[Block]:
-    """The most memory that a method's runs held."""
-    rows = []
-    for method in record["methods"]:
-        keys = "peak_memory_bytes", "peak_device_memory_bytes"
-        most = [max((run.get(key) or 0 for run in method["runs"]), default=0) for key in keys]
-        features = max((run.get("n_features") or 0 for run in method["runs"]), default=0)
-        if any(most):
-            sizes = [in_bytes(size) if size else UNKNOWN for size in most]
-            rows.append([label(method), f"{features:,}" if features else UNKNOWN, *sizes])
-    headings = ["method", "features", "memory", "GPU memory"]
-    return [Table("Most memory held at once", headings, rows)] if rows else []
-
-
-def environment(record: Record) -> list[Block]:
-    """Where and when, runs made alike together."""
-    places: dict[tuple[str, ...], list[str]] = {}
-    for method in record.get("methods", ()):
-        for run in method["runs"]:
-            if run.get("machine"):
-                name = f"{label(method)} {run['seed']}" if method["random"] else label(method)
-                places.setdefault(_place(run), []).append(name)
-    if record.get("machine"):
-        whole = "the record as a whole" if places else "all"
-        places.setdefault(_place(record), []).append(whole)
-    rows = [[", ".join(names), *place] for place, names in places.items()]
-    headings = ["method and seed", "date", "machine", "versions"]
-    return [Table("Date, machine and versions", headings, rows, text_columns=4)] if rows else []
-
-
-def _place(run: Record) -> tuple[str, str, str]:
-    machine = run["machine"]
-    where = machine.get("gpu") or f"{machine['processor']}, {machine['threads']} threads"
-    versions = ", ".join(f"{name} {value}" for name, value in (run.get("versions") or {}).items())
-    return plain(run.get("date")), where, versions
-
-
-def candidates(record: Record) -> list[Block]:
-    """The best settings that were tried."""
-    found = record["candidates"]
-    names = list(dict.fromkeys(key for candidate in found for key in candidate))
-    rows = [[_value(key, one.get(key)) for key in names] for one in found[:MOST_CANDIDATES]]
-    tried = record.get("tried") or len(found)
-    said = f"{tried} combinations were tried. Chosen on {record['chosen_on']}; trained on "
-    said += f"{record['trained_on']}."
-    rules = {"held_out": "Best held-out accuracy", "paper": "Best by the paper's rule"}
-    best = [
-        f"{words}: {in_line(record['chosen'][rule])}."
-        for rule, words in rules.items()
-        if record["chosen"].get(rule)
-    ]
-    headings = [name.replace("_", " ") for name in names]
-    caption = f"The best {len(rows)} of {len(found)} candidates"
-    return [*map(Text, best), Table(caption, headings, rows, strong=[0]), Text(said)]
-
-
-def _value(key: str, value: Any) -> str:
-    if value is None and key.endswith("accuracy"):
-        return UNKNOWN
-    return f"{value:.4f}" if key.endswith("accuracy") else plain(value)
-
-
-def searched(record: Record) -> list[Block]:
-    """The values that were tried, all other settings, and where and when."""
-    grid = [[key, ", ".join(map(plain, values))] for key, values in record["grid"].items()]
-    rest = [[key, plain(value)] for key, value in record["settings"].items()]
-    return [
-        *([Code(record["command"])] if record["command"] else []),
-        Table("Values tried", ["setting", "values"], grid, text_columns=2),
-        Table("All other settings", ["setting", "value"], rest, text_columns=2),
-        *environment(record),
-    ]
 
 
 def _known(method: Record, key: str) -> bool:

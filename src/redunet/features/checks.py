@@ -1,0 +1,64 @@
+"""Checks that feature maps make of their own values, when they are made and when they are read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from redunet.errors import SettingsError
+
+MOST_VALUES = 2**24
+"""Values of one sample, and of the kernels of one map."""
+
+MOST_NESTED = 8
+"""Maps within one another: each mirrored one doubles the work."""
+
+
+def check_shape(input_shape: Any, *lengths: int) -> None:
+    """Raise a SettingsError unless it is the shape of a sample, of one of the lengths given."""
+    if (
+        not isinstance(input_shape, tuple)
+        or not input_shape
+        or (lengths and len(input_shape) not in lengths)
+        or any(type(side) is not int or side < 1 for side in input_shape)
+        or math.prod(input_shape) > MOST_VALUES
+    ):
+        of = f" of {' or '.join(map(str, lengths))} numbers" if lengths else ""
+        raise SettingsError(
+            f"expected input_shape as a tuple{of} such as (28, 28, 1), of at most "
+            f"{MOST_VALUES:,} values, got {input_shape!r}"
+        )
+
+
+def check_tensor(name: str, tensor: Any, *shapes: tuple[int, ...]) -> None:
+    """Raise a SettingsError unless it is a finite Tensor in float64 of one of the shapes."""
+    if (
+        not isinstance(tensor, Tensor)
+        or tensor.dtype != torch.float64
+        or tuple(tensor.shape) not in shapes
+        or not bool(tensor.isfinite().all())
+    ):
+        found = (
+            f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+            if isinstance(tensor, Tensor)
+            else repr(tensor)
+        )
+        raise SettingsError(
+            f"expected {name} as a finite Tensor in float64 of shape "
+            f"{' or '.join(map(str, shapes))}, got {found}"
+        )
+
+
+def check_nesting(features: Any) -> None:
+    """Raise a SettingsError where more maps lie within one another than any use has."""
+    depth, level = 0, [features]
+    while level:
+        depth += 1
+        if depth > MOST_NESTED:
+            raise SettingsError(
+                f"expected at most {MOST_NESTED} feature maps within one another, got more"
+            )
+        level = [part for one in level for part in getattr(one, "parts", ())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from redunet import ReduNetClassifier, datasets, rivals
 from redunet.datasets import load
 from redunet.errors import SettingsError
 from redunet.experiments import Samples, class_stream, run_learners
+from redunet.experiments.compare import compare
 from tests.means import MeansOfAll
 from tests.own_data import done
 
@@ -74,6 +76,32 @@ def test_own_learners_over_an_own_stream_give_a_record_that_report_reads(tmp_pat
     assert "digit 3" in text
     again = run_learners(learners, stream, tmp_path / "out", what="Mine", data="few digits")
     assert again["methods"] == record["methods"]  # nothing ran again
+
+
+def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    learners, registered = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, Any] = {}
+    exec(learners, made)
+    done("report", "runs/wine/record.json", "-o", "page.html")
+    assert "Wine, one cultivar at a time" in Path("page.html").read_text()
+    try:
+        exec(registered, made)
+        record = compare(
+            "digits_again",
+            tmp_path / "out",
+            methods=["redunet", "last_task"],
+            changes={"redunet": {"n_layers": 1}},
+        )
+    finally:
+        rivals.GRADIENT.pop("last_task", None)
+        datasets.LOADERS.pop("digits_again", None)
+        datasets.TITLES.pop("digits_again", None)
+    assert record["title"] == "Digits"
+    last = record["methods"][1]["runs"][0]["tasks"][-1]
+    assert record["methods"][1]["name"] == "last task only"
+    assert last["accuracy_by_task"][:4] == [0, 0, 0, 0]
 
 
 def test_nothing_to_run_is_an_error() -> None:

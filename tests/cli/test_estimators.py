@@ -67,6 +67,10 @@ def test_settings_of_an_estimator_are_kept_in_the_file(tmp_path: Path) -> None:
     model = estimators.load(tmp_path / "model")
     assert isinstance(model, estimators.QuadraticDiscriminant)
     assert model.distance == "correlation"
+    for word in ("ridge", "regularization"):
+        path = tmp_path / word
+        done("learn", path, data, "--estimator", "ridge", "--set", f"{word}=0.3")
+        assert path.read_bytes() == saved(made("ridge", ALL, ridge=0.3), tmp_path / "library")
 
 
 def test_inspect_shows_what_applies(tmp_path: Path) -> None:

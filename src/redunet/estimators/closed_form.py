@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -42,6 +43,9 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
 
     kind: ClassVar[str]
     """What model files and records call it."""
+
+    earlier_names: ClassVar[Mapping[str, str]] = {}
+    """Names that parameters had before, which model files keep, and their names today."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,6 +93,11 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
             lambda: self._solve(state.moments, device, **settings),
         )
 
+    @classmethod
+    def named_today(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of the method under the names of today, where some have earlier names."""
+        return {cls.earlier_names.get(name, name): value for name, value in settings.items()}
+
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
         return {}
@@ -113,10 +122,13 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         self.own_settings()
 
     def _plain_settings(self) -> dict[str, Any]:
-        return {"kind": self.kind, **self.own_settings()}
+        in_files = {now: before for before, now in self.earlier_names.items()}
+        own = {in_files.get(name, name): value for name, value in self.own_settings().items()}
+        return {"kind": self.kind, **own}
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
         if values.get("kind") != cls.kind:
             raise SettingsError(f"expected a model of {cls.__name__}")
-        return cls(**{name: value for name, value in values.items() if name != "kind"})
+        own = {name: value for name, value in values.items() if name != "kind"}
+        return cls(**cls.named_today(own))

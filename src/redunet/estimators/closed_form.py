@@ -17,6 +17,7 @@ from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import State
+from redunet.features import FeatureMap
 
 _ROWS = 2048
 """New samples at a time."""
@@ -39,6 +40,11 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     solves in `_solve`; `redunet.estimators.register` makes it known to `load`
     and to the command line. New samples are scaled as those that were learnt:
     to the unit sphere, or with ``normalize="class"`` from the range given.
+
+    Parameters
+    ----------
+    normalize, input_range, features, device
+        As for `ReduNetClassifier`.
     """
 
     kind: ClassVar[str]
@@ -46,6 +52,18 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
 
     earlier_names: ClassVar[Mapping[str, str]] = {}
     """Names that parameters had before, which model files keep, and their names today."""
+
+    def __init__(
+        self,
+        normalize: str = "sample",
+        input_range: tuple[float, float] | None = None,
+        features: FeatureMap | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.normalize = normalize
+        self.input_range = input_range
+        self.features = features
+        self.device = device
 
     @classmethod
     def name(cls) -> str:

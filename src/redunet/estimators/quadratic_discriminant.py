@@ -135,12 +135,9 @@ class QuadraticDiscriminant(ClosedForm):
         features: FeatureMap | None = None,
         device: str = "auto",
     ) -> None:
+        super().__init__(normalize, input_range, features, device)
         self.shrinkage = shrinkage
         self.distance = distance
-        self.normalize = normalize
-        self.input_range = input_range
-        self.features = features
-        self.device = device
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""

@@ -123,7 +123,7 @@ def test_the_record_is_complete(finished: tuple[Path, dict[str, Any]]) -> None:
             assert [len(row["accuracy_by_task"]) for row in one["tasks"]] == [1, 2, 3]
             assert one["summary"]["last"] == one["tasks"][-1]["accuracy"] > 0.6
     lda = record["methods"][3]
-    assert lda["settings"] == {"regularization": 0.1}
+    assert lda["settings"] == {"shrinkage": 0.1}
     assert [method["chosen"] for method in record["methods"]] == [
         f"the recipe, but for {', '.join(EXPERIMENT.changes())}",
         f"the recipe, but for {', '.join(EXPERIMENT.changes())}",
@@ -248,9 +248,9 @@ def test_what_is_not_random_runs_once(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"svm": {"C": 1}}, "expected methods among redunet, subspace, finetune"),
-        ({"lda": {"C": 1}}, "expected settings of lda among regularization, got 'C'"),
+        ({"lda": {"C": 1}}, "expected settings of lda among shrinkage, got 'C'"),
         ({"subspace": {"eps": 1}}, "expected settings of subspace among none, got 'eps'"),
-        ({"lda": {"regularization": 2}}, "expected regularization to be a number above 0 and at"),
+        ({"lda": {"shrinkage": 2}}, "expected shrinkage to be a number above 0 and at"),
         ({"redunet": {"seeds": 1}}, "expected settings among "),
         ({"redunet": {"n_layers": -1}}, "expected n_layers to be a whole number from 0 "),
         (
@@ -268,14 +268,14 @@ def test_a_mistake_shows_before_the_work(
 
 
 def test_settings_chosen_for_a_recipe_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = {("images-fast", "digits"): {"qda": {"regularization": 0.2}}}
+    chosen = {("images-fast", "digits"): {"qda": {"shrinkage": 0.2}}}
     monkeypatch.setattr(method_settings, "CHOSEN", chosen)
     here, elsewhere = (
         Method.of("qda", Experiment.of(data, recipe="images-fast")) for data in ("digits", "mnist")
     )
-    assert here.settings == {"regularization": 0.2, "distance": "gaussian"}
+    assert here.settings == {"shrinkage": 0.2, "distance": "gaussian"}
     assert here.chosen == "chosen on training data"
-    assert elsewhere.settings == {"regularization": 0.5, "distance": "gaussian"}
+    assert elsewhere.settings == {"shrinkage": 0.5, "distance": "gaussian"}
     assert elsewhere.chosen == "the defaults"
 
 

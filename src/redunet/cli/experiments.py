@@ -218,7 +218,7 @@ def compare(
     are learnt once. Several commands may work on different methods of one --out at the same time;
     the tables show all that is finished there. The regularisation of closed-form methods was chosen
     for some recipes and data sets; for others choose it with redunet tune --method lda, and give it
-    by --set lda.regularization=VALUE.
+    by --set lda.shrinkage=VALUE.
 
     SETTINGS
 
@@ -287,7 +287,7 @@ def tune(
     SETTINGS
 
     Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
-    or redunet tune --data digits --method lda --search regularization=0.001,0.01,0.1
+    or redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
     """
     from redunet.cli.screen import best
     from redunet.experiments.experiment import Experiment, command

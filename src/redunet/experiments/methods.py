@@ -30,53 +30,53 @@ NO_LAYERS = {"whitening": None, "n_layers": 0, "readout": "subspace"}
 """ReduNet with these settings is nearest subspace, and nothing before it."""
 
 _DIGITS: dict[str, dict[str, Any]] = {
-    "lda": {"regularization": 1e-5},
-    "ridge": {"regularization": 1e-6},
-    "qda": {"regularization": 0.3, "distance": "gaussian"},
+    "lda": {"shrinkage": 1e-5},
+    "ridge": {"ridge": 1e-6},
+    "qda": {"shrinkage": 0.3, "distance": "gaussian"},
 }
 
 CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
     (None, "digits"): _DIGITS,
     (None, "mnist"): {
-        "lda": {"regularization": 0.1},
-        "ridge": {"regularization": 0.1},
-        "qda": {"regularization": 0.8, "distance": "correlation"},
+        "lda": {"shrinkage": 0.1},
+        "ridge": {"ridge": 0.1},
+        "qda": {"shrinkage": 0.8, "distance": "correlation"},
     },
     (None, "cifar10"): {
-        "lda": {"regularization": 0.1},
-        "ridge": {"regularization": 0.1},
-        "qda": {"regularization": 0.6, "distance": "gaussian"},
+        "lda": {"shrinkage": 0.1},
+        "ridge": {"ridge": 0.1},
+        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
     ("features", "digits"): _DIGITS,
     ("images-best", "cifar10"): {
-        "lda": {"regularization": 0.003},
-        "ridge": {"regularization": 0.01},
-        "qda": {"regularization": 0.6, "distance": "gaussian"},
+        "lda": {"shrinkage": 0.003},
+        "ridge": {"ridge": 0.01},
+        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
     ("images-plain", "fashion_mnist"): {
-        "lda": {"regularization": 0.001},
-        "ridge": {"regularization": 0.001},
-        "qda": {"regularization": 0.6, "distance": "gaussian"},
+        "lda": {"shrinkage": 0.001},
+        "ridge": {"ridge": 0.001},
+        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
     ("images-fixed", "mnist"): {
-        "lda": {"regularization": 1e-05},
-        "ridge": {"regularization": 1e-05},
-        "qda": {"regularization": 0.3, "distance": "gaussian"},
+        "lda": {"shrinkage": 1e-05},
+        "ridge": {"ridge": 1e-05},
+        "qda": {"shrinkage": 0.3, "distance": "gaussian"},
     },
     ("images-small", "cifar10"): {
-        "lda": {"regularization": 0.03},
-        "ridge": {"regularization": 0.01},
-        "qda": {"regularization": 0.6, "distance": "gaussian"},
+        "lda": {"shrinkage": 0.03},
+        "ridge": {"ridge": 0.01},
+        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
     ("images-small", "fashion_mnist"): {
-        "lda": {"regularization": 1e-07},
-        "ridge": {"regularization": 1e-07},
-        "qda": {"regularization": 0.6, "distance": "gaussian"},
+        "lda": {"shrinkage": 1e-07},
+        "ridge": {"ridge": 1e-07},
+        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
     ("images-fast", "mnist"): {
-        "lda": {"regularization": 0.0003},
-        "ridge": {"regularization": 1e-05},
-        "qda": {"regularization": 0.1, "distance": "gaussian"},
+        "lda": {"shrinkage": 0.0003},
+        "ridge": {"ridge": 1e-05},
+        "qda": {"shrinkage": 0.1, "distance": "gaussian"},
     },
 }
 """Settings of closed-form methods chosen on training data by `redunet tune --method`, by recipe
@@ -142,7 +142,7 @@ class Method:
             own = known_settings(key, changes, [*usual, *_parameters(GRADIENT[key])])
             return cls(key, experiment, {**usual, **own}, usual, "as published")
         defaults = CLOSED_FORM[key]().own_settings()
-        own = known_settings(key, changes, list(defaults))
+        own = known_settings(key, CLOSED_FORM[key].named_today(changes), list(defaults))
         chosen_here = CHOSEN.get((recipe, experiment.data), {}).get(key)
         usual = {**defaults, **(chosen_here or {})}
         settings = CLOSED_FORM[key](**{**usual, **own}).own_settings()

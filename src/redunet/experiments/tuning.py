@@ -323,6 +323,7 @@ def tune_experiment(
         found = tune(model, x, y, grid, n_components=n_components, paper_rule=paper_rule, **how)
     else:
         rival = CLOSED_FORM[method](features=features, device=device)
+        grid = rival.named_today(grid)
         found = tune_closed_form(rival, x, y, grid, **how)
         settings = {key: value for key, value in settings.items() if key not in NETWORK}
     record = {

@@ -49,8 +49,9 @@ def test_every_command_takes_the_files_of_every_estimator(name: str, tmp_path: P
     done("predict", one, even, "--out", tmp_path / "labels.csv")
     rows = (tmp_path / "labels.csv").read_text().splitlines()[1:]
     assert len(rows) == len(EVEN)
-    probabilities = np.array([row.split(",")[-4:] for row in rows], dtype=float)
-    np.testing.assert_allclose(probabilities, model.predict_proba(IMAGES[EVEN]), atol=1e-6)
+    assert [row.split(",")[1] for row in rows] == model.predict(IMAGES[EVEN]).tolist()
+    best = [float(row.split(",")[2]) for row in rows]
+    np.testing.assert_allclose(best, model.predict_proba(IMAGES[EVEN]).max(axis=1), atol=1e-6)
 
     assert json.loads(done("verify", one, "--json").stdout)["estimator"] == name
     assert f"Estimator: {name}." in done("verify", one).stdout

@@ -113,7 +113,7 @@ def test_the_record_is_complete(finished: tuple[Path, dict[str, Any]]) -> None:
     assert record["command"].startswith(
         "redunet compare --data digits --recipe images-fast --set n_tasks=3 "
     )
-    assert record["command"].endswith("--seeds 0,1 --set lda.regularization=0.1 --ablate")
+    assert record["command"].endswith("--seeds 0,1 --set lda.shrinkage=0.1 --ablate")
     assert "Nothing here was chosen on test data" in record["chosen_on"]
     assert record["methods"][0]["settings"]["n_filters"] == 6
     assert [method["method"] for method in record["methods"]] == METHODS

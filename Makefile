@@ -43,8 +43,8 @@ bench: setup ## Measure speed against the machine's limits, on a quiet machine
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
 	$(BIN)/python -m benchmarks.readme
 
-tables: setup ## Make the tables of README and docs from the records
-	$(BIN)/python -m redunet.report.readme README.md docs/recipes.md
+tables: setup ## Make the tables and pictures of README and docs from the records
+	$(BIN)/python -m redunet.report.readme README.md docs/recipes.md --figures
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format

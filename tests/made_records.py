@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -10,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from redunet.report.blocks import Chapter
-from redunet.report.page import page
-from redunet.report.sections import sections
+from redunet.report.html import to_html
+from redunet.report.sections import chapter
+from redunet.report.text import to_markdown
 
-KNOWN = "html head meta title style body header h1 button main section h2 p div table thead"
-KNOWN += (
-    " tbody tr th td pre code span figure figcaption details summary label select option script"
-)
+KNOWN = "html head meta title style body header h1 button nav ul li a main section h2 p div table"
+KNOWN += " thead tbody tr th td pre code span figure figcaption details summary label select option"
+KNOWN += " script"
 OURS = [0.9994, 0.9885, 0.9811, 0.9750, 0.9587]
 HOSTILE = '<script>x</script> a|b `c` *d* _e_ [red]f[/] $\\frac{ & "</td></table>'
 
@@ -25,12 +25,9 @@ HOSTILE = '<script>x</script> a|b `c` *d* _e_ [red]f[/] $\\frac{ & "</td></table
 def a_run(seed: int, accuracies: Sequence[float], joint: bool = True) -> dict[str, Any]:
     tasks = [
         {
-            "classes": [2 * t, 2 * t + 1],
             "accuracy": accuracy,
             "no_layers_accuracy": accuracy - 0.0625,
             "accuracy_by_task": [accuracy - s / 8 for s in range(t + 1)],
-            "train_samples": 12000 + t,
-            "test_samples": 2000 * (t + 1),
             "seconds": {"learn": 1.25, "evaluate": 1234.5},
         }
         for t, accuracy in enumerate(accuracies)
@@ -40,7 +37,7 @@ def a_run(seed: int, accuracies: Sequence[float], joint: bool = True) -> dict[st
         "seed": seed,
         "tasks": tasks,
         "rates": {"R": [4.0, 5.0], "R_c": [3.0, 2.0], "delta_R": [1.0, 3.0]},
-        "joint": {"accuracy": accuracies[-1], "equivalence": same} if joint else None,
+        **({"joint": {"accuracy": accuracies[-1], "equivalence": same}} if joint else {}),
         "peak_memory_bytes": 1_230_000_000 + seed,
         "summary": {
             "last": accuracies[-1],
@@ -52,6 +49,17 @@ def a_run(seed: int, accuracies: Sequence[float], joint: bool = True) -> dict[st
     }
 
 
+def a_stream(n_tasks: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "classes": [2 * t, 2 * t + 1],
+            "train_samples": 12000 + t,
+            "test_samples": 2000 * (t + 1),
+        }
+        for t in range(n_tasks)
+    ]
+
+
 def a_record(*variants: list[dict[str, Any]]) -> dict[str, Any]:
     rivals = {
         "LwF": [0.999, 0.494, 0.333, 0.252, 0.196],
@@ -59,12 +67,23 @@ def a_record(*variants: list[dict[str, Any]]) -> dict[str, Any]:
     }
     source = "Wu et al., CVPR 2021, Table 1"
     return {
+        "kind": "experiment",
+        "version": 2,
         "what": "ReduNet on MNIST, as published",
+        "command": "redunet reproduce mnist --out somewhere",
+        "data": "mnist",
+        "title": "MNIST",
+        "stream": a_stream(max(len(run["tasks"]) for runs in variants for run in runs)),
         "paper": {"row": [0.999, 0.990, 0.984, 0.975, 0.961], "rivals": rivals, "source": source},
-        "variants": [
+        "methods": [
             {
+                "method": "redunet",
                 "name": f"variant {i}",
+                "type": "moments",
+                "random": True,
                 "settings": {"n_layers": 200, "x": None, f"y{i}": [1]},
+                "changed": {},
+                "raw_data_kept": False,
                 "runs": runs,
             }
             for i, runs in enumerate(variants)
@@ -72,7 +91,6 @@ def a_record(*variants: list[dict[str, Any]]) -> dict[str, Any]:
         "date": "2026-11-15",
         "machine": {"processor": "a processor", "cores": 2, "threads": 2, "gpu": None},
         "versions": {"redunet": "0.1.0", "torch": "2.6.0"},
-        "command": "redunet reproduce mnist --out somewhere",
     }
 
 
@@ -86,15 +104,15 @@ def hostile() -> dict[str, Any]:
     record["what"] = record["command"] = HOSTILE
     record["command"] += "\n```\n"
     record["paper"]["source"] = HOSTILE
-    record["machine"] = {HOSTILE: HOSTILE}
-    record["variants"][0] |= {"name": HOSTILE, "settings": {HOSTILE: HOSTILE}}
+    record["machine"] = {"processor": HOSTILE, "threads": HOSTILE, "gpu": None}
+    record["methods"][0] |= {"name": HOSTILE, "settings": {HOSTILE: HOSTILE}}
     return record
 
 
 def without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
     """A record of which some parts were not written down."""
     record = copy.deepcopy(record)
-    for run in [run for variant in record["variants"] for run in variant["runs"]]:
+    for run in [run for method in record["methods"] for run in method["runs"]]:
         for part in [run, *run["tasks"]]:
             for key in keys:
                 part.pop(key, None)
@@ -118,8 +136,19 @@ RECORDS = {
 }
 
 
-def to_html(record: dict[str, Any]) -> str:
-    return page([Chapter(record["what"], sections(record))])
+def html_of(record: dict[str, Any]) -> str:
+    return to_html([chapter(record)])
+
+
+def markdown_of(record: dict[str, Any], *pictures: str) -> str:
+    return to_markdown(chapter(record), pictures)
+
+
+def plots_of(page: str) -> list[list[dict[str, Any]]]:
+    """What the script of a page draws."""
+    data = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', page)
+    found: list[list[dict[str, Any]]] = json.loads(data[0])
+    return found
 
 
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())

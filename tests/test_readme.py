@@ -16,7 +16,8 @@ from sklearn.datasets import load_digits
 
 from benchmarks import readme as speed
 from redunet import ReduNetClassifier
-from redunet.report.readme import all_same, filled, main
+from redunet.report.numbers import is_same
+from redunet.report.readme import filled, main
 from tests.own_data import done
 from tests.records import README, RECIPES, ROOT, record
 
@@ -77,9 +78,9 @@ def test_the_walk_through_the_tool_works(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_tables_are_those_of_the_records() -> None:
     assert filled(README, ROOT) == README
-    assert README.count("<!-- table: results/") == 8
+    assert README.count(" table: results/") == 8
     assert filled(RECIPES, ROOT / "docs") == RECIPES
-    assert RECIPES.count("<!-- table: ../results/") == 7
+    assert RECIPES.count(" table: ../results/") == 7
 
 
 def test_the_ratios_of_speed_are_those_of_the_records() -> None:
@@ -111,14 +112,15 @@ def mean_last(variant: dict[str, Any], key: str = "accuracy") -> float:
 
 
 def test_the_words_between_the_tables_are_the_records_too() -> None:
-    assert f"`predict_proba` there is {record('digits-demo')['calibration_error']:.4f}" in README
-    chosen, published = record("cifar10")["variants"]
+    calibration_error = record("digits-demo")["methods"][0]["runs"][0]["calibration_error"]
+    assert f"`predict_proba` there is {calibration_error:.4f}" in README
+    chosen, published = record("cifar10")["methods"]
     assert len(chosen["runs"]) == 5
     words = " ".join(README.split())
     assert f"This is {round(mean_last(chosen), 3) - 0.539:.3f} above the paper's last task" in words
     below = 0.539 - round(mean_last(published), 3)
     assert f"at the paper's 15 components it stays {below:.3f} below" in words
-    uncentred = record("cifar10-uncentred")["variants"][0]
+    uncentred = record("cifar10-uncentred")["methods"][0]
     deviation = np.std([one["tasks"][-1]["accuracy"] for one in uncentred["runs"]], ddof=1)
     assert f"it reached {mean_last(uncentred):.3f} ± {deviation:.3f} (" in words
     gain = mean_last(chosen) - mean_last(chosen, "no_layers_accuracy")
@@ -166,15 +168,16 @@ def test_the_rivals_are_as_good_as_they_are_published_to_be() -> None:
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
 def test_incremental_and_joint_were_identical_on_real_data(name: str) -> None:
-    first = record(name)["variants"][0]["runs"][0]
-    assert all_same(first["joint"]["equivalence"])
+    whole = record(name)
+    first = whole["methods"][0]["runs"][0]
+    assert is_same(first["joint"]["equivalence"])
     assert first["joint"]["accuracy"] == first["tasks"][-1]["accuracy"]
-    assert first["tasks"][-1]["test_samples"] == 10_000
+    assert whole["stream"][-1]["test_samples"] == 10_000
 
 
 def test_the_settings_that_were_chosen_are_those_that_were_run() -> None:
     best = record("tune/mnist-standardize")["chosen"]["held_out"]
-    settings = record("mnist-tuned")["variants"][0]["settings"]
+    settings = record("mnist-tuned")["methods"][0]["settings"]
     assert {key: settings[key] for key in ("eps", "step", "sharpness", "n_components")} == {
         key: best[key] for key in ("eps", "step", "sharpness", "n_components")
     }
@@ -192,12 +195,12 @@ def test_the_settings_that_were_chosen_are_those_that_were_run() -> None:
             r: sum(c["held_out_accuracy"] for cs in tried for c in cs if c["n_components"] == r)
             for r in {c["n_components"] for c in tried[0]}
         }
-        chosen = record(name)["variants"][0]["settings"]["n_components"]
+        chosen = record(name)["methods"][0]["settings"]["n_components"]
         assert chosen == max(accuracy, key=lambda r: accuracy[r])
 
 
 def test_cifar10_reaches_its_mark() -> None:
-    chosen = record("cifar10")["variants"][0]
+    chosen = record("cifar10")["methods"][0]
     assert len(chosen["runs"]) == 5
     assert chosen["settings"]["centred"] is True
     assert mean_last(chosen) >= 0.539
@@ -225,12 +228,12 @@ def test_the_words_about_the_records_are_the_records() -> None:
 
 
 def memory(whole: dict[str, Any]) -> float:
-    return float(whole["variants"][0]["runs"][0]["peak_memory_bytes"]) / 1e9
+    return float(whole["methods"][0]["runs"][0]["peak_memory_bytes"]) / 1e9
 
 
 def test_mnist_is_within_its_mark_of_the_paper() -> None:
     whole = record("mnist")
-    rows = whole["variants"][0]["runs"][0]["tasks"]
+    rows = whole["methods"][0]["runs"][0]["tasks"]
     for row, theirs in zip(rows, whole["paper"]["row"], strict=True):
         assert row["accuracy"] > theirs - 0.004
 

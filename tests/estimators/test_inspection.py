@@ -19,7 +19,13 @@ from redunet import ReduNetClassifier
 from redunet.core.readouts import NearestSubspace
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
-from redunet.estimators.inspection import before_and_after, picture_shape
+from redunet.estimators.inspection import (
+    after_layers,
+    before_layers,
+    most_similar,
+    picture_shape,
+    similarity,
+)
 from redunet.features import Flatten, GaussianLift, Standardize
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
@@ -56,13 +62,38 @@ def test_subspaces_of_known_moments() -> None:
 def test_the_last_subspaces_are_those_of_the_read_out(small: Arrays) -> None:
     model = ReduNetClassifier(n_layers=5, n_components=4).fit(*small)
     readout = NearestSubspace.from_moments(model.network_.last_moments(), 4)
-    before, after = before_and_after(model, n_values=100)
+    before, after = (stage(model, 100, range(5)) for stage in (before_layers, after_layers))
     assert after.spectra.shape == (5, 12)
     for U, basis in zip(readout.U, after.bases, strict=True):
         assert (U @ U.mT - basis @ basis.mT).abs().max() < 1e-9
     assert before.spectra.sum(dim=1).tolist() == pytest.approx([1.0] * 5)
     # What the layers are for: classes further apart than they were.
     assert float(after.closeness().sum()) > float(before.closeness().sum())
+
+
+@pytest.mark.parametrize("whitening", [None, 0.1])
+def test_some_classes_are_as_they_are_among_all(small: Arrays, whitening: float | None) -> None:
+    model = ReduNetClassifier(n_layers=3, n_components=4, whitening=whitening).fit(*small)
+    for stage in (before_layers, after_layers):
+        every, some = stage(model, 6, range(5)), stage(model, 6, [1, 4])
+        assert torch.equal(some.spectra, every.spectra[[1, 4]])
+        for basis, j in zip(some.bases, (1, 4), strict=True):
+            assert torch.equal(basis, every.bases[j])
+
+
+def test_similar_classes_are_found_without_eigenvectors() -> None:
+    rng = np.random.default_rng(0)
+    X = (
+        rng.standard_normal((60, 40, 30))
+        * np.exp(-rng.permuted([range(30)] * 60, axis=1) / 4)[:, None]
+    )
+    X[41] = X[7] + 0.1 * X[41]
+    model = ReduNetClassifier(n_layers=2).fit(X.reshape(-1, 30), np.repeat(np.arange(60), 40))
+    exact = torch.stack([Sigma.ravel() for Sigma in model.moments_.each_Sigma()])
+    exact = torch.nn.functional.normalize(exact)
+    assert float((similarity(model) - exact @ exact.mT).abs().max()) < 0.3
+    assert sorted(most_similar(model, 2)) == [7, 41]
+    assert most_similar(model, 60) == list(range(60))
 
 
 def test_pixels_are_known_from_the_feature_map() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from redunet.experiments.entrants import NAMES
+from redunet.experiments.methods import TITLES as NAMES
 from tests.records import README, RECIPES, record
 
 RIVALS = ("lda", "ridge", "qda")
@@ -30,9 +30,14 @@ def last_of_recipe(name: str) -> dict[str, float]:
     }
 
 
+def first_run(whole: dict[str, Any]) -> Any:
+    """The network's run with the first seed."""
+    return whole["methods"][0]["runs"][0]
+
+
 def held_out(name: str) -> dict[str, float]:
     """Accuracies on held-out training data: of the recipe as it was run, and of its rivals."""
-    settings = record(name)["settings"]
+    settings = record(name)["methods"][0]["settings"]
     held = {
         method: record(f"tune/{name}-{method}")["chosen"]["held_out"]["held_out_accuracy"]
         for method in RIVALS
@@ -76,7 +81,7 @@ def test_the_words_about_recipes_are_the_records() -> None:
         f"ahead by {cifar} on CIFAR-10, by {fashion} on Fashion-MNIST and by {mnist} on MNIST"
         in words
     )
-    sizes = [f"{record(name)['runs'][0]['n_features']:,}" for name in SMALL]
+    sizes = [f"{first_run(record(name))['n_features']:,}" for name in SMALL]
     assert f"with {sizes[0]} of them on CIFAR-10 and {sizes[1]} on Fashion-MNIST" in words
     assert f"it is ahead by {small_cifar} and {small_fashion}" in words
     spaced = " ".join(RECIPES.split())
@@ -117,7 +122,7 @@ def test_the_words_about_coding_lengths_are_the_records() -> None:
 
 @pytest.mark.parametrize("name", [*MARKS, "images-fast-mnist"])
 def test_what_was_chosen_for_a_recipe_is_what_was_run(name: str) -> None:
-    settings = record(name)["settings"]
+    settings = record(name)["methods"][0]["settings"]
     chosen = record(f"tune/{name}-redunet")["chosen"]["held_out"]
     assert {key: settings[key] for key in CHOSEN} == {key: chosen[key] for key in CHOSEN}
 
@@ -140,7 +145,7 @@ def test_the_small_recipe_saves_most_of_its_rivals_errors() -> None:
             key = tuple(candidate[setting] for setting in CHOSEN)
             share = (candidate["held_out_accuracy"] - rival) / (1 - rival)
             saved[key] = saved.get(key, 0.0) + share
-    settings = record("images-small-cifar10")["settings"]
+    settings = record("images-small-cifar10")["methods"][0]["settings"]
     assert max(saved, key=lambda key: saved[key]) == tuple(settings[key] for key in CHOSEN)
 
 
@@ -156,15 +161,14 @@ def test_nearest_subspace_has_the_components_that_serve_it_best(names: list[str]
             r = candidate["n_components"]
             accuracy[r] = accuracy.get(r, 0.0) + candidate["held_out_accuracy"]
     for name in names:
-        assert record(name)["settings"]["n_components"] == max(accuracy, key=lambda r: accuracy[r])
+        settings = record(name)["methods"][0]["settings"]
+        assert settings["n_components"] == max(accuracy, key=lambda r: accuracy[r])
 
 
 def test_the_small_recipe_reaches_the_same_on_processor_and_gpu() -> None:
     on_gpu, on_processor = (record(f"images-small-fashion_mnist{where}") for where in ("", "-cpu"))
-    assert (on_gpu["runs"][0]["machine"]["gpu"], on_processor["runs"][0]["machine"]["gpu"]) == (
-        "NVIDIA H200",
-        None,
-    )
+    assert first_run(on_gpu)["machine"]["gpu"] == "NVIDIA H200"
+    assert first_run(on_processor)["machine"]["gpu"] is None
 
     def accuracies(whole: dict[str, Any]) -> Any:
         return {
@@ -179,7 +183,7 @@ def test_the_small_recipe_reaches_the_same_on_processor_and_gpu() -> None:
     "name", ["images-plain-fashion_mnist", "images-fixed-mnist", *SMALL, "features-digits"]
 )
 def test_recipes_equal_joint_training_on_real_data(name: str) -> None:
-    found = record(name)["runs"][0]["joint"]["equivalence"]
+    found = first_run(record(name))["joint"]["equivalence"]
     assert found == {"moments": True, "network": True, "file": True, "labels_that_differ": 0}
 
 
@@ -192,5 +196,5 @@ def test_recipes_equal_joint_training_on_real_data(name: str) -> None:
     ],
 )
 def test_the_sizes_of_model_files_are_those_of_the_moments(name: str, words: str) -> None:
-    size = record(name)["runs"][0]["moments_bytes"] / 1e9
+    size = first_run(record(name))["tasks"][-1]["bytes"]["moments"] / 1e9
     assert words.format(size) in " ".join(RECIPES.split())

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,9 @@ from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
 from redunet.features import Flatten
-from redunet.report.blocks import Chapter
-from redunet.report.chapters import write_page
-from redunet.report.comparison import comparison_sections
-from redunet.report.page import page as page_of
-from redunet.report.sections import sections
+from redunet.report import page as write_page
+from redunet.report.html import to_html
+from redunet.report.sections import chapter
 from tests.made_records import HOSTILE
 from tests.made_records import RECORDS as REPRODUCTIONS
 from tests.report.test_comparison_report import RECORDS as COMPARISONS
@@ -60,14 +59,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     comparison = json.loads(json.dumps(COMPARISONS["mnist"]))
     comparison["methods"][0]["confusion"] = {"labels": [0, 1], "counts": [[3, 1], [0, 4]]}
     chapters = {
-        "comparison": Chapter(comparison["what"], comparison_sections(comparison)),
-        "reproduction": Chapter("Three seeds", sections(REPRODUCTIONS["two variants"])),
-        "hostile": Chapter(HOSTILE, sections(REPRODUCTIONS["hostile"])),
+        "comparison": chapter(comparison),
+        "reproduction": chapter(REPRODUCTIONS["two variants"]),
+        "hostile": chapter(REPRODUCTIONS["hostile"]),
     }
-    for name, chapter in chapters.items():
-        paths[name].write_text(page_of([chapter]), encoding="utf-8")
+    for name, one in chapters.items():
+        paths[name].write_text(to_html([one]), encoding="utf-8")
     both = [chapters["comparison"], chapters["hostile"]]
-    paths["several"].write_text(page_of(both), encoding="utf-8")
+    paths["several"].write_text(to_html(both), encoding="utf-8")
     return paths
 
 
@@ -114,8 +113,7 @@ def test_every_plot_is_drawn(opened: Open, name: str) -> None:
         assert 150 < box["height"] < 1200
         wanted = place.evaluate("place => place.data.map(trace => trace.type)")
         assert place.locator(".scatterlayer .trace").count() == wanted.count("scatter")
-        images = place.locator(".heatmaplayer image").count()
-        assert images == wanted.count("heatmap")
+        assert place.locator(".heatmaplayer image").count() == wanted.count("heatmap")
         assert place.locator(".imagelayer image").count() == wanted.count("image")
         assert place.locator(".xtick").count() > 1
         assert place.get_attribute("aria-label").endswith(".")
@@ -156,15 +154,16 @@ def test_hover_gives_values(opened: Open) -> None:
     assert "ERtask 5: 0.810 ± 0.010" in hovered(page, accuracy, 5, last)
     assert hovered(page, matrix, "2", "3") == "after task 3on task 2accuracy 0.917"
     assert hovered(page, confusion, "1", "0") == (
-        "true class 0label given 1share 25.0%1 of 4 samples"
+        "true class 0label given 1share of the class 25.0%1 of 4 samples"
     )
+    assert "75.0%3 of 4 samples" in hovered(page, confusion, "0", "0")
 
 
 def test_hover_gives_values_of_a_model(opened: Open, pages: dict[str, Path]) -> None:
     page = opened("model")
-    rate, spectra, angles, directions, confusion, memberships = page.locator(".plot").all()
+    confusion, memberships, angles, spectra, directions, rate = page.locator(".plot").all()
     values = rate.evaluate("place => place.data[0].y")
-    assert f"after layers: 4: {values[4]:.4f}" in hovered(page, rate, 4, values[4])
+    assert f"layers passed 4: {values[4]:.4g}" in hovered(page, rate, 4, values[4])
     share = spectra.evaluate("place => place.data[3].y[0]")
     said = hovered(page, spectra, 1, share)
     assert re.search(r"class \ddirection 1: 0\.\d+", said)
@@ -173,7 +172,7 @@ def test_hover_gives_values_of_a_model(opened: Open, pages: dict[str, Path]) -> 
     assert said.startswith(f"class 9class 4degrees {angle:.1f}smallest principal angle ")
     tile = directions.evaluate("place => place.data[0].z[2][3]")
     assert hovered(page, directions, 3, 2) == f"direction 1, class 0{tile:.2f}"
-    count = confusion.evaluate("place => place.data[0].customdata[7][7]")
+    count = confusion.evaluate("place => place.data[1].customdata[7][7]")
     assert hovered(page, confusion, "7", "7").endswith(count)
     member = memberships.evaluate("place => place.data[0].z[0][5]")
     assert hovered(page, memberships, "6", "0") == f"class 0layer 6membership {member:.3f}"
@@ -181,12 +180,12 @@ def test_hover_gives_values_of_a_model(opened: Open, pages: dict[str, Path]) -> 
 
 def test_a_tap_gives_values_on_a_phone(opened: Open) -> None:
     page = opened("model", width=390, has_touch=True, is_mobile=True)
-    rate = page.locator(".plot").first
+    rate = page.locator(".plot").last
     value = rate.evaluate("place => place.data[0].y[4]")
     page.touchscreen.tap(*point(rate, 4, value))
     label = rate.locator(".hoverlayer .hovertext")
     label.first.wait_for()
-    assert f"{value:.4f}" in " ".join(label.all_text_contents())
+    assert f"{value:.4g}" in " ".join(label.all_text_contents())
 
 
 def shows(page: Any, colors: list[str]) -> bool:
@@ -265,7 +264,33 @@ def test_nothing_sticks_out_on_a_phone(opened: Open, name: str, width: int) -> N
         assert area > width / 2  # legends and scales leave room for what is drawn
 
 
-def test_a_window_made_narrow_is_drawn_anew(opened: Open) -> None:
+def test_lines_are_named_at_their_ends(opened: Open) -> None:
+    page = opened("comparison")
+    accuracy = page.locator(".plot").first
+    labels = accuracy.locator(".annotation")
+    assert labels.count() == accuracy.evaluate("place => place.data.length") == 12
+    assert accuracy.locator(".legendtext").count() == 0
+    boxes = sorted((label.bounding_box() for label in labels.all()), key=lambda box: box["y"])
+    texts = [one.bounding_box() for one in accuracy.locator(".annotation-text").all()]
+    for upper, lower in pairwise(sorted(texts, key=lambda box: box["y"])):
+        assert lower["y"] - upper["y"] > 13  # none on another
+    assert max(box["x"] + box["width"] for box in boxes) <= 1100
+
+
+@pytest.mark.parametrize("name", ["comparison", "model"])
+def test_the_first_column_stays_when_a_table_is_scrolled(opened: Open, name: str) -> None:
+    page = opened(name, width=360, is_mobile=True)
+    scrolled = 0
+    for region in page.locator("section > .scroll").all():
+        cell = region.locator("tbody th").first
+        before = cell.bounding_box()["x"]
+        region.evaluate("region => { region.scrollLeft = 1000; }")
+        scrolled += region.evaluate("region => region.scrollLeft") > 0
+        assert cell.bounding_box()["x"] == before
+    assert scrolled
+
+
+def test_a_window_made_narrow_is_drawn_again(opened: Open) -> None:
     page = opened("comparison")
     page.set_viewport_size({"width": 400, "height": 800})
     page.wait_for_function(
@@ -305,9 +330,10 @@ def test_behind_every_plot_is_a_table_of_what_is_drawn(opened: Open) -> None:
 
 def test_hostile_names_are_words(opened: Open) -> None:
     page = opened("hostile")
-    legend = page.locator(".plot").first.locator(".legendtext").first
-    lines = legend.locator("tspan").all_text_contents()
-    assert " ".join(lines) == f"ReduNet, {HOSTILE} (ours)"
+    labels = page.locator(".plot").first.locator(".annotation-text")
+    ours = labels.filter(has_text="frac")
+    lines = ours.locator("tspan.line").all_text_contents()
+    assert " ".join(" ".join(lines).split()) == f"0.959 ReduNet, {HOSTILE}"
     assert page.locator("h1").text_content() == HOSTILE
     assert page.locator("main script").count() == 0
 
@@ -344,7 +370,7 @@ def test_what_is_not_the_pages_own_neither_runs_nor_loads(
 
 def test_without_scripts_the_tables_are_there(opened: Open) -> None:
     page = opened("model", java_script_enabled=False)
-    assert page.get_by_text("The plots need scripts").is_visible()
+    assert page.get_by_text("The plots need JavaScript").is_visible()
     page.locator("summary").first.click()
     assert page.locator("details table").first.is_visible()
     assert not page.get_by_role("button").is_visible()

@@ -1,35 +1,31 @@
-"""Tables, figure, report and README table of a comparison say what its record holds."""
+"""Tables, report and README table of a comparison say what its record holds."""
 
 from __future__ import annotations
 
 import copy
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from rich.console import Console
 
-from redunet.experiments.compare import PUBLISHED
-from redunet.experiments.entrants import NAMES
-from redunet.experiments.reproduce import PAPER
-from redunet.report import figures
-from redunet.report.blocks import Chapter
-from redunet.report.comparison import comparison_sections
-from redunet.report.document import to_markdown
-from redunet.report.methods import (
-    accuracy_grid,
-    accuracy_notes,
-    comparison_markdown,
-    cost_grid,
-    honesty_notes,
+from redunet.report.blocks import Table
+from redunet.report.notes import changed_and_missing, result_notes
+from redunet.report.readme import comparison_table, main
+from redunet.report.record_figures import accuracy_curves
+from redunet.report.sections import cost, result_table
+from redunet.report.text import terminal_table
+from tests.made_records import (
+    HOSTILE,
+    Page,
+    a_stream,
+    html_of,
+    markdown_of,
+    tables_of_equal_columns,
 )
-from redunet.report.page import page
-from redunet.report.palette import METHODS
-from redunet.report.readme import main
-from redunet.report.tables import terminal_table
-from tests.made_records import HOSTILE, Page, tables_of_equal_columns
+from tests.records import record as committed
 
 LAST = {
     "redunet": 0.96,
@@ -41,6 +37,7 @@ LAST = {
 }
 MOMENTS = ("redunet", "ncm", "lda", "ridge", "qda")
 EXEMPLARS = ("icarl", "er", "derpp")
+NAMES = {method["method"]: method["name"] for method in committed("compare-mnist")["methods"]}
 
 
 def a_run(method: str, seed: int) -> dict[str, Any]:
@@ -76,7 +73,7 @@ def a_comparison(data: str = "mnist", seeds: int = 3) -> dict[str, Any]:
         {
             "method": method,
             "name": name,
-            "kind": "moments" if method in MOMENTS else "gradient",
+            "type": "moments" if method in MOMENTS else "gradient",
             "random": method not in MOMENTS,
             "settings": {"epochs": 5} if method == "er" else {"some_setting": None},
             "changed": {"epochs": {"usual": 50, "here": 5}} if method == "er" else {},
@@ -86,16 +83,16 @@ def a_comparison(data: str = "mnist", seeds: int = 3) -> dict[str, Any]:
         for method, name in NAMES.items()
         if method != "qda"
     ]
+    real = committed(f"compare-{data}")
     return {
+        "kind": "experiment",
+        "version": 2,
         "what": f"Methods compared on {data}, 5 tasks",
         "command": f"redunet compare --data {data}",
         "data": data,
-        "stream": [
-            {"classes": [2 * t, 2 * t + 1], "train_samples": 12_000 + t, "test_samples": 2000}
-            for t in range(5)
-        ],
-        "paper": PAPER.get(data),
-        "published": PUBLISHED.get(data),
+        "stream": a_stream(5),
+        "paper": real.get("paper"),
+        "published": real.get("published"),
         "methods": methods,
         "missing": [
             {"name": "QDA", "seed": 0, "tasks_done": 0},
@@ -122,101 +119,104 @@ RECORDS = {
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
 
 
-def rows(grid: Any) -> dict[str, list[str]]:
-    return {name: list(cells) for name, *cells in grid.rows}
+def rows(table: Table) -> dict[str, list[str]]:
+    return {name: list(cells) for name, *cells in table.rows}
+
+
+def cost_table(record: dict[str, Any]) -> Table:
+    table = cost(record)[0]
+    assert isinstance(table, Table)
+    return table
 
 
 def test_the_rows_of_accuracies() -> None:
-    found = rows(accuracy_grid(RECORDS["mnist"]))
+    found = rows(result_table(RECORDS["mnist"]))
     assert found["ReduNet"] == (
         ["1.000", "0.990", "0.980", "0.970", "0.960", "0.750", "0.125", "0.250"]
     )
     assert found["ER"][4:] == ["0.810 ± 0.010", "0.750 ± 0.000", "0.125 ± 0.000", "0.350 ± 0.100"]
     assert found["joint training"] == ["–"] * 4 + ["0.960 ± 0.010"] + ["–"] * 3
+    assert found["difference from the paper"][:2] == ["+0.001", "0.000"]
+    assert found["ReduNet, paper (theirs)"][4:] == ["0.961", "–", "–", "–"]
 
 
 def test_the_rows_of_costs() -> None:
-    found = rows(cost_grid(RECORDS["mnist"]))
+    found = rows(cost_table(RECORDS["mnist"]))
     assert found["ReduNet"] == ["12.5", "0.62", "0", "24.7 MB", "0", "none"]
     assert found["ER"] == ["12.5", "0.62", "358 kB", "0", "157 kB", "exemplars"]
     assert found["joint training"] == ["2.50", "0.12", "358 kB", "0", "0", "all"]
 
 
+def test_shared_moments_have_the_time_of_the_whole_run() -> None:
+    record = copy.deepcopy(RECORDS["mnist"])
+    run = record["methods"][0]["runs"][0]
+    for task in run["tasks"]:
+        task["seconds"] = {"evaluate": 2.0}
+    assert rows(cost_table(record))["ReduNet"][:2] == ["–", "10.0"]
+    run["seconds"] = {"learn": 33.0, "evaluate": 99.0}
+    assert rows(cost_table(record))["ReduNet"][:2] == ["33.0", "10.0"]
+
+
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "digits"])
 def test_both_tables_fit_80_columns(name: str) -> None:
     record = RECORDS[name]
-    for grid in (accuracy_grid(record), cost_grid(record)):
+    for table in (result_table(record), cost_table(record)):
         console = Console(width=80, file=io.StringIO())
-        console.print(terminal_table(grid))
+        console.print(terminal_table(table))
         assert isinstance(console.file, io.StringIO)
         said = console.file.getvalue()
         assert "…" not in said
         lines = [line.split() for line in said.splitlines()]
-        for name, *cells in grid.rows:
+        for name, *cells in table.rows:
             means = [cell.split(" ± ")[0] for cell in cells]
-            assert f"{name} {' '.join(means)}".split() in lines
+            if " from the " not in name and "(theirs)" not in name:  # long names may wrap
+                assert f"{name} {' '.join(means)}".split() in lines
 
 
 def test_what_is_said_beside_the_tables() -> None:
-    said = " ".join(accuracy_notes(RECORDS["mnist"]))
+    said = " ".join(result_notes(RECORDS["mnist"]))
     assert "About 1/5 = 0.2 is what fine-tuning, LwF, oEWC and SI are expected to show" in said
     assert "same task by task as joint: ReduNet, nearest mean, LDA, ridge." in said
     assert "seeds 0, 1, 2; ± is the standard deviation" in said
-    assert "±" not in " ".join(accuracy_notes(RECORDS["cifar10"]))
-    assert honesty_notes(RECORDS["mnist"]) == [
+    assert "±" not in " ".join(result_notes(RECORDS["cifar10"]))
+    assert changed_and_missing(RECORDS["mnist"]) == [
         "Not with the usual settings: ER: epochs 5 (usually 50).",
         "Missing: QDA; ER seed 3, 2 tasks done.",
     ]
 
 
-def test_the_lines_of_the_figure() -> None:
-    methods = {method["method"]: method for method in RECORDS["mnist"]["methods"]}
-    lines = {name: figures._method_line(method, 5) for name, method in methods.items()}
-    for name, line in lines.items():
-        dashed = line.style["linestyle"] == figures.DASHED
-        assert dashed is (name in EXEMPLARS)
-    assert lines["joint"].values == pytest.approx([0.96] * 5)
-    assert lines["joint"].style["linestyle"] == ":"
-    assert lines["redunet"].label == "0.960  ReduNet"
-    assert lines["redunet"].deviations is None
-    assert lines["er"].label == "0.810 ± 0.010  ER"
-    assert lines["er"].deviations is not None
-    assert lines["er"].deviations[-1] == pytest.approx(0.01)
-    # Told apart without colour, and at any rate with it.
-    solid, dashed = (
-        [(s.get("color"), s.get("marker")) for s in (line.style for line in lines.values())
-         if (s["linestyle"] == figures.DASHED) is kind]
-        for kind in (False, True)
-    )  # fmt: skip
-    for group in (solid, dashed):
-        for part in zip(*group, strict=True):
-            assert len(set(part)) == len(part)
-    assert set(METHODS) == {*NAMES, "subspace"} - {"joint"}
-
-
-@every_record
-def test_the_figure(record: dict[str, Any]) -> None:
-    with Image.open(io.BytesIO(figures.methods_over_tasks(record))) as image:
-        assert image.format == "PNG"
-        assert image.size[0] == 1600
-        assert image.size[1] >= 1000
+def test_the_curves_of_the_figure() -> None:
+    methods = [method["method"] for method in RECORDS["mnist"]["methods"]]
+    curves = dict(zip(methods, accuracy_curves(RECORDS["mnist"]), strict=True))
+    for name, curve in curves.items():
+        assert (curve.dash == "--") is (name in EXEMPLARS)
+    assert curves["joint"].values == pytest.approx([0.96] * 5)
+    assert (curves["joint"].dash, curves["joint"].marker) == (":", None)
+    assert curves["redunet"].deviations is None
+    assert curves["er"].deviations is not None
+    assert curves["er"].deviations[-1] == pytest.approx(0.01)
+    # Told apart by colour, and without it by marker and dash.
+    assert len({curve.color for curve in curves.values()}) == len(curves)
+    assert len({(curve.marker, curve.dash) for curve in curves.values()}) == len(curves)
 
 
 @every_record
 def test_the_report(record: dict[str, Any]) -> None:
-    text = to_markdown(record, {"accuracy": "accuracy.png"}, comparison_sections)
-    assert len(tables_of_equal_columns(text)) == (7 if record["paper"] else 6)
-    found = Page(page([Chapter(record["what"], comparison_sections(record))]))
+    text = markdown_of(record, "accuracy")
+    count = 8 if record["paper"] else 7
+    assert len(tables_of_equal_columns(text)) == count
+    found = Page(html_of(record))
     # Behind the plots: two of the accuracies, and one of each method that has tasks.
     behind = 2 + len(record["methods"]) - 1
-    assert len(found.with_tag("table")) == (7 if record["paper"] else 6) + behind
+    assert len(found.with_tag("table")) == count + behind
     alt = next(div["aria-label"] for div in found.with_tag("div") if div.get("role") == "img") or ""
     assert "DER++ from 1.000 to 0.8" in alt
 
 
 def test_what_the_report_says() -> None:
-    text = to_markdown(RECORDS["cifar10"], {}, comparison_sections)
+    text = markdown_of(RECORDS["cifar10"])
     for line in (
+        "Highest after the last task: ReduNet, 0.960.",
         "| **ReduNet** | 1.000 | 0.990 | 0.980 | 0.970 | 0.960 | 0.750 | 0.125 | 0.250 |",
         "| ER | 12.5 | 0.62 | 358 kB | 0 | 157 kB | exemplars |",
         "Missing: QDA; ER seed 3, 2 tasks done.",
@@ -224,23 +224,23 @@ def test_what_the_report_says() -> None:
         "| iCaRL, paper (theirs) | 0.964 | 0.662 | 0.547 | 0.500 | 0.480 |",
         "| DER++, benchmark (theirs) | – | – | – | – | 0.649 |",
         "Benchmark: Buzzega et al., NeurIPS 2020, after the last task. Not run again here.",
-        "| 5 | 8, 9 | 12,004 | 2,000 |",
-        "| ER | epochs 5 | 0 |",
-        "| ReduNet | some_setting none | – |",
+        "| 5 | 8, 9 | 12,004 | 10,000 |",
+        "| ER | epochs 5 | 0 | – |",
+        "| ReduNet | some_setting none | – | – |",
         "| 2026-11-15 | a processor, 1 threads | redunet 0.1.0, torch 2.6.0 |",
     ):
         assert line in text
-    assert "theirs" not in to_markdown(RECORDS["digits"], {}, comparison_sections)
+    assert "theirs" not in markdown_of(RECORDS["digits"])
 
 
 def test_runs_of_other_days_are_told_apart() -> None:
-    text = to_markdown(RECORDS["digits"], {}, comparison_sections)
+    text = markdown_of(RECORDS["digits"])
     assert "| ReduNet, fine-tuning 0, joint training 0, LwF 0," in text
     assert "| fine-tuning 1, joint training 1, LwF 1," in text
 
 
 def test_the_readmes_table_of_mnist_has_no_unchecked_figures() -> None:
-    lines = comparison_markdown(RECORDS["mnist"]).splitlines()
+    lines = comparison_table([RECORDS["mnist"]]).splitlines()
     assert lines[0] == ("|  | task 1 | task 2 | task 3 | task 4 | task 5 | kept | raw data kept |")
     assert lines[2:4] == [
         "| **ReduNet (ours)** | 1.000 | 0.990 | 0.980 | 0.970 | 0.960 | 24.7 MB | none |",
@@ -251,7 +251,7 @@ def test_the_readmes_table_of_mnist_has_no_unchecked_figures() -> None:
 
 
 def test_the_readmes_table_of_cifar10_has_the_benchmarks_column() -> None:
-    lines = comparison_markdown(RECORDS["cifar10"]).splitlines()
+    lines = comparison_table([RECORDS["cifar10"]]).splitlines()
     assert lines[0].count("task 5, Buzzega et al., NeurIPS 2020 (theirs)") == 1
     assert "| ER | 1.000 | 0.950 | 0.900 | 0.850 | 0.800 | 0.448 | 515 kB | exemplars |" in (lines)
     assert "| LDA | 1.000 | 0.968 | 0.935 | 0.902 | 0.870 | – | 24.7 MB | none |" in lines
@@ -259,17 +259,17 @@ def test_the_readmes_table_of_cifar10_has_the_benchmarks_column() -> None:
 
 
 def test_a_readme_that_differs_from_a_comparison_is_noticed(tmp_path: Path) -> None:
-    from redunet.experiments.runner import write_record
-
     (tmp_path / "results").mkdir()
+    path = tmp_path / "results" / "compare-mnist.json"
     record = copy.deepcopy(RECORDS["mnist"])
-    write_record(tmp_path / "results" / "compare-mnist.json", record)
+    path.write_text(json.dumps(record))
     readme = tmp_path / "README.md"
-    readme.write_text("Before\n<!-- table: results/compare-mnist.json -->\n<!-- end -->\nAfter\n")
+    begin = "<!-- comparison table: results/compare-mnist.json -->"
+    readme.write_text(f"Before\n{begin}\n<!-- end -->\nAfter\n")
     assert main([str(readme), "--check"]) == 1
     assert main([str(readme)]) == 0
-    assert comparison_markdown(record) in readme.read_text()
+    assert comparison_table([record]) in readme.read_text()
     assert main([str(readme), "--check"]) == 0
     record["methods"][0]["runs"][0]["tasks"][-1]["accuracy"] = 0.961
-    write_record(tmp_path / "results" / "compare-mnist.json", record)
+    path.write_text(json.dumps(record))
     assert main([str(readme), "--check"]) == 1

@@ -1,4 +1,4 @@
-"""Figures: what is drawn, and that nothing of Matplotlib is left changed."""
+"""Figures: what is described, what is drawn, and that nothing of Matplotlib is left changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,51 +15,113 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from redunet.errors import DataError
-from redunet.report import figures
-from redunet.report.lines import _apart
-from tests.made_records import (
-    RECORDS,
-    every_record,
+from redunet.report.blocks import INK, HeatMap, Lines
+from redunet.report.png import apart, overview, png
+from redunet.report.readme import FIGURES, draw
+from redunet.report.record_figures import (
+    STYLES,
+    accuracy_curves,
+    accuracy_figure,
+    confusion_figure,
+    confusion_view,
+    rate_figure,
 )
+from redunet.report.sections import objective
+from tests.made_records import RECORDS, every_record
+from tests.records import ROOT, record
+
+EXPERIMENTS = [path.stem for path in sorted((ROOT / "results").glob("*.json"))]
+
+
+def size_of(data: bytes) -> tuple[int, int]:
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.format == "PNG"
+        assert len(image.convert("RGB").getcolors(1 << 20) or ()) > 20
+        return image.size
 
 
 @every_record
 def test_the_figure_of_accuracy(record: dict[str, Any]) -> None:
-    with Image.open(io.BytesIO(figures.accuracy_over_tasks(record))) as image:
-        assert (image.format, image.size) == ("PNG", (1600, 1000))
-        assert len(image.convert("RGB").getcolors(1 << 20) or ()) > 20
+    (figure,) = accuracy_figure(record)
+    width, height = size_of(png(figure))
+    assert width == 1600
+    assert height >= (1300 if len(figure.views) == 2 else 700)
 
 
 def test_the_figure_of_rates() -> None:
-    for name in ("one seed", "hostile"):
-        with Image.open(io.BytesIO(figures.rate_by_layer(RECORDS[name]))) as image:
-            assert (image.format, image.size) == ("PNG", (1600, 780))
+    rates = RECORDS["one seed"]["methods"][0]["runs"][0]["rates"]
+    assert size_of(png(rate_figure(rates, "a $title$")))[0] == 1600
+
+
+def test_the_figure_of_a_confusion_matrix() -> None:
+    view = confusion_view("it", {"labels": ["$a$", "b"], "counts": [[3, 1], [0, 4]]})
+    assert size_of(png(confusion_figure([view])))[0] == 1600
+
+
+def test_many_classes_are_thinned_and_bounded() -> None:
+    counts = [[10 if i == j else int(j == i + 1) for j in range(150)] for i in range(150)]
+    view = confusion_view("it", {"labels": [f"class {i}" for i in range(150)], "counts": counts})
+    assert isinstance(view.drawing, HeatMap)
+    assert len(view.drawing.rows[1]) == len(view.table.rows) == 40
+    assert view.name == "it (40 classes with most mistakes of 150)"
+    assert size_of(png(confusion_figure([view])))[1] < 1800
 
 
 def test_a_network_without_layers_has_no_figure_of_rates() -> None:
     record = copy.deepcopy(RECORDS["one seed"])
-    record["variants"][0]["runs"][0]["rates"] = {"R": [], "R_c": [], "delta_R": []}
-    with pytest.raises(DataError, match="expected the rates of at least one layer, got none"):
-        figures.rate_by_layer(record)
+    assert objective(record)
+    record["methods"][0]["runs"][0]["rates"] = {"R": [], "R_c": [], "delta_R": []}
+    assert objective(record) == []
 
 
-def test_the_lines_of_the_figure() -> None:
-    ours = figures._our_lines(RECORDS["three seeds"])[0]
-    assert ours.label == "0.500 ± 0.000  ReduNet, variant 0 (ours)"
+def test_the_curves_of_a_reproduction() -> None:
+    ours, paper, lwf, icarl = accuracy_curves(RECORDS["three seeds"])
+    assert ours.name == "ReduNet, variant 0"
     assert ours.deviations == pytest.approx([0.1, 0.1, 0.0, 0.0, 0.0])
-    assert figures._our_lines(RECORDS["one seed"])[0].deviations is None
-    theirs = {line.label: line for line in figures._paper_lines(RECORDS["one seed"])}
-    assert theirs["0.196  LwF (theirs)"].style["linestyle"] == "-"
-    assert theirs["0.700  iCaRL (theirs, with exemplars)"].style["linestyle"] != "-"
-    assert theirs["0.961  ReduNet, paper (theirs)"].values[-1] == 0.961
+    assert accuracy_curves(RECORDS["one seed"])[0].deviations is None
+    assert (paper.name, paper.color, paper.values[-1]) == ("ReduNet, paper (theirs)", INK, 0.961)
+    assert (lwf.name, lwf.dash) == ("LwF (theirs)", "-")
+    assert (icarl.name, icarl.dash) == ("iCaRL (theirs)", "--")  # it keeps exemplars
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_two_methods_have_one_colour(name: str) -> None:
+    curves = accuracy_curves(record(name))
+    assert len({curve.color for curve in curves}) == len(curves)
+    assert len({(curve.marker, curve.dash) for curve in curves}) >= len(curves) - 1
+
+
+def test_own_methods_have_colours_of_their_own() -> None:
+    made = copy.deepcopy(RECORDS["two variants"])
+    run = made["methods"][0]["runs"][0]
+    others = [*STYLES, *(f"mine {number}" for number in range(20))]
+    made["methods"] += [
+        {**made["methods"][0], "method": key, "name": f"a {key}", "runs": [run]}
+        for key in others
+        if key != "redunet"
+    ]
+    made["paper"] = None
+    curves = accuracy_curves(made)
+    assert len(curves) == 34
+    assert len({curve.color for curve in curves}) == 34
+
+
+def test_the_best_can_be_told_apart_in_a_view_of_their_own() -> None:
+    everything, upper = accuracy_figure(record("compare-mnist"))[0].views
+    assert isinstance(everything.drawing, Lines)
+    assert isinstance(upper.drawing, Lines)
+    assert everything.drawing.bounds is not None
+    assert upper.drawing.bounds is not None
+    assert everything.drawing.bounds[0] == 0.0
+    assert upper.drawing.bounds[0] > 0.6
+    assert len(upper.drawing.curves) == 9
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 0.1)), min_size=1, max_size=8))
 def test_labels_stay_apart_and_inside(labels: list[tuple[float, float]]) -> None:
     wanted = sorted(place for place, _ in labels)
     heights = [height for _, height in labels]
-    places = _apart(wanted, heights)
+    places = apart(wanted, heights)
     for (low, high), (below, above) in zip(pairwise(places), pairwise(heights), strict=True):
         assert high - low >= (below + above) / 2 - 1e-9
     assert min(places) >= 0
@@ -66,8 +129,26 @@ def test_labels_stay_apart_and_inside(labels: list[tuple[float, float]]) -> None
 
 
 def test_labels_with_room_stay_where_they_are_wanted() -> None:
-    assert _apart([0.1, 0.5, 0.9], [0.1] * 3) == pytest.approx([0.1, 0.5, 0.9])
-    assert _apart([0.5, 0.5], [0.1, 0.1]) == pytest.approx([0.45, 0.55])
+    assert apart([0.1, 0.5, 0.9], [0.1] * 3) == pytest.approx([0.1, 0.5, 0.9])
+    assert apart([0.5, 0.5], [0.1, 0.1]) == pytest.approx([0.45, 0.55])
+
+
+def test_the_picture_of_the_readme() -> None:
+    picture = overview(record("compare-mnist"), record("digits-demo"))
+    assert size_of(picture) == size_of((ROOT / "docs" / "overview.png").read_bytes())
+
+
+def test_the_pictures_are_drawn_from_the_records(tmp_path: Path) -> None:
+    before = {name: (ROOT / "results" / f"{name}-accuracy.png").read_bytes() for name in FIGURES}
+    for folder in ("results", "docs"):
+        (tmp_path / folder).mkdir()
+    for name in (*FIGURES, "digits-demo"):
+        source = ROOT / "results" / f"{name}.json"
+        (tmp_path / "results" / source.name).write_bytes(source.read_bytes())
+    draw(tmp_path)
+    for name in FIGURES:
+        again = (tmp_path / "results" / f"{name}-accuracy.png").read_bytes()
+        assert size_of(again) == size_of(before[name])
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:
@@ -76,9 +157,9 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
         "import sys, matplotlib\n"
         "now = lambda: {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if k != 'backend'}\n"
         "before = now()\n"
-        "from redunet.report.figures import accuracy_over_tasks\n"
-        "accuracy_over_tasks({'what': 'x', 'paper': None, 'variants': [{'name': 'v', 'runs': "
-        "[{'tasks': [{'accuracy': 0.5}]}]}]})\n"
+        "from redunet.report.png import png\n"
+        "from redunet.report.record_figures import rate_figure\n"
+        "png(rate_figure({'R': [1.0], 'R_c': [0.5], 'delta_R': [0.5]}, 'x'))\n"
         "print('matplotlib.pyplot' in sys.modules, now() == before)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -18,23 +18,25 @@ from typer.testing import CliRunner
 
 from redunet import ReduNetClassifier
 from redunet.cli.app import main
+from redunet.core.eigenvectors import top_eigenvectors
+from redunet.core.network import ReduNet
+from redunet.datasets import load
 from redunet.errors import ReduNetError
+from redunet.estimators import LinearDiscriminant
 from redunet.features import Flatten
-from redunet.report.chapters import write_page
-from redunet.report.model_sections import model_sections
-from redunet.report.plots import significant
+from redunet.report import page
+from redunet.report.look import Look
+from redunet.report.model import model_sections
+from redunet.report.plotly import significant
 from tests.conftest import classes_on_subspaces
-from tests.made_records import KNOWN, Page
+from tests.made_records import KNOWN, Page, plots_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def plots(path: Path) -> list[list[dict[str, Any]]]:
-    text = path.read_text(encoding="utf-8")
-    found = re.findall(r'<script type="application/json" id="plots">(.*?)</script>', text)
-    read: list[list[dict[str, Any]]] = json.loads(found[0])
-    return read
+    return plots_of(path.read_text(encoding="utf-8"))
 
 
 def titles(path: Path) -> list[str]:
@@ -54,24 +56,31 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     said = CliRunner().invoke(main, ["report", str(digits), "--samples", "digits", "-o", str(out)])
     assert said.exit_code == 0, said.output
-    assert f"Left behind: {out}, 1." in said.output
+    assert f"Wrote {out}, 1." in said.output
     assert out.stat().st_size < 5_000_000
     assert {tag for tag, _ in Page(out.read_text()).tags} <= set(KNOWN.split())
     assert titles(out) == [
-        "What it is",
-        "The objective, layer by layer",
-        "The spectra of the classes",
-        "How close the classes are to each other",
-        "The leading directions of each class",
-        "What is taken for what",
-        "Memberships, layer by layer",
+        "Summary",
+        "Confusion matrix",
+        "Memberships by layer",
+        "Angles between the classes",
+        "Spectra of the classes",
+        "Leading directions of the classes",
+        "The objective by layer",
+        "Classes",
+        "Settings",
     ]
     model = ReduNetClassifier.load(digits)
-    (rate,), spectra, angles, directions, (confusion,), memberships = plots(out)
+    (confusion,), memberships, angles, spectra, directions, (rate,) = plots(out)
     rates = [layer.delta_R for layer in model.network_.rates()]
     assert rate["traces"][0]["y"] == [significant(value) for value in rates]
     assert [len(trace["y"]) for trace in spectra[0]["traces"]] == [60] * 10
-    assert np.shape(angles[0]["traces"][0]["z"]) == (10, 10)
+    apart, itself = (np.array(t["z"], dtype=float) for t in angles[0]["traces"])
+    assert np.isnan(np.diag(apart)).all()  # colours are spent on the other pairs
+    assert (itself[np.eye(10, dtype=bool)] == 0).all()
+    others = apart[~np.eye(10, dtype=bool)]
+    bounds = [angles[0]["traces"][0][key] for key in ("zmin", "zmax")]
+    assert [others.min(), others.max()] == pytest.approx(bounds)
     assert len(directions) == 2
     assert [np.shape(trace["z"]) for trace in directions[0]["traces"]] == [(8, 8)] * 60
     from redunet.datasets import load
@@ -79,9 +88,13 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
     data = load("digits")
     X = data.x_test.reshape(len(data.x_test), -1)
     right = int((model.predict(X) == data.y_test).sum())
-    assert f"{right:,} of {len(X):,} are labelled rightly" in confusion["alt"]
+    assert f"{right:,} of {len(X):,} samples are labelled correctly" in confusion["alt"]
+    share = f"{right:,} of {len(X):,} samples of digits correctly ({right / len(X):.1%})"
+    assert f"It labels {share}." in out.read_text()
     first = [int(np.argmax(data.y_test == label)) for label in range(10)]
-    expected = model.memberships(X[first])  # (layers, n, k)
+    wrong = [row for row in first if model.predict(X[[row]])[0] != data.y_test[row]]
+    assert wrong  # the page opens on a mistake
+    expected = model.memberships(X[[*wrong, *(row for row in first if row not in wrong)]])
     for index, view in enumerate(memberships):
         drawn = np.array(view["traces"][0]["z"])  # (k, layers)
         assert drawn == pytest.approx(expected[:, index].T, abs=1e-4)
@@ -91,12 +104,12 @@ def test_samples_of_a_file(digits: Path, tmp_path: Path) -> None:
     X, y = load_digits(return_X_y=True)
     out = tmp_path / "page.html"
     np.savez(tmp_path / "mine.npz", X=X[1:40:2].reshape(-1, 8, 8), y=y[1:40:2])
-    write_page([digits], out, samples=str(tmp_path / "mine.npz"), rows=[3, 17])
-    assert len(plots(out)[-1]) == 2
+    page([digits], out, samples=str(tmp_path / "mine.npz"), rows=[3, 17])
+    assert len(plots(out)[1]) == 2
     assert "<option>sample 3: labelled 7, truly 7</option>" in out.read_text()
     np.save(tmp_path / "mine.npy", X[:3])
-    write_page([digits], out, samples=str(tmp_path / "mine.npy"))
-    assert "What is taken for what" not in titles(out)
+    page([digits], out, samples=str(tmp_path / "mine.npy"))
+    assert "Confusion matrix" not in titles(out)
     assert "<option>sample 2: labelled 2</option>" in out.read_text()
 
 
@@ -105,24 +118,26 @@ def test_models_without_pictures_layers_or_neighbours(tmp_path: Path) -> None:
     path, out = tmp_path / "model", tmp_path / "page.html"
     words = np.array(["<b>cat</b>", "dog & co", "$eel$"])[y]
     ReduNetClassifier(n_layers=0).fit(X, words).save(path)
-    write_page([path], out)
+    page([path], out)
     assert titles(out) == [
-        "What it is",
-        "The spectra of the classes",
-        "How close the classes are to each other",
+        "Summary",
+        "Angles between the classes",
+        "Spectra of the classes",
+        "Classes",
+        "Settings",
     ]
-    assert plots(out)[1][0]["traces"][0]["x"] == ["$eel$", "&lt;b&gt;cat&lt;/b&gt;", "dog &amp; co"]
+    assert plots(out)[0][0]["traces"][0]["x"] == ["$eel$", "&lt;b&gt;cat&lt;/b&gt;", "dog &amp; co"]
     ReduNetClassifier(n_layers=2).fit(X[y == 0], y[y == 0]).save(path)
-    write_page([path], out)
-    assert titles(out)[1:] == ["The objective, layer by layer", "The spectra of the classes"]
+    page([path], out)
+    assert titles(out)[1:3] == ["Spectra of the classes", "The objective by layer"]
 
 
 def test_directions_in_colour(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, 5, 6, 3)).astype(np.uint8)
     model = ReduNetClassifier(n_layers=2, features=Flatten((5, 6, 3)), n_components=4)
     model.fit(images, np.arange(20) % 2).save(tmp_path / "model")
-    write_page([tmp_path / "model"], tmp_path / "page.html")
-    traces = plots(tmp_path / "page.html")[-1][0]["traces"]
+    page([tmp_path / "model"], tmp_path / "page.html")
+    traces = plots(tmp_path / "page.html")[-2][0]["traces"]
     assert {trace["type"] for trace in traces} == {"image"}
     assert len(traces) == 2 * 4
     values = np.array([trace["z"] for trace in traces])
@@ -135,52 +150,126 @@ def test_behind_a_whitening_there_are_no_pixels(
     digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ReduNetClassifier.load(digits)
-    plain = {section.title: section for section in model_sections(model)}
-    monkeypatch.setattr("redunet.report.model_sections.is_whitened", lambda model: True)
-    whitened = {section.title: section for section in model_sections(model)}
-    title = "The leading directions of each class"
-    (before, after), (learnt,) = (each[title].blocks[0].views for each in (plain, whitened))  # type: ignore[union-attr]
+    plain = {section.title: section for section in model_sections(Look(model))}
+    monkeypatch.setattr("redunet.report.model.is_whitened", lambda model: True)
+    whitened = {section.title: section for section in model_sections(Look(model))}
+    title = "Leading directions of the classes"
+    figures: list[Any] = [each[title].blocks[0] for each in (plain, whitened)]
+    (before, after), (learnt,) = (figure.views for figure in figures)
     assert learnt.name == "before the whitening"
-    assert [t["z"] for t in learnt.traces] == [t["z"] for t in before.traces]
-    assert [t["z"] for t in after.traces] != [t["z"] for t in before.traces]
+    assert learnt.drawing.tiles == before.drawing.tiles
+    assert after.drawing.tiles != before.drawing.tiles
+
+
+def many_classes(folder: Path, k: int, d: int, n_layers: int) -> ReduNetClassifier:
+    """A model of many classes, the first two of them nearly alike, and a file of samples."""
+    X, y = classes_on_subspaces(k=k, d=d, per_class=12, rank=3)
+    X[y == 1] = X[y == 0] + 0.01 * X[y == 1]
+    X = np.abs(X) if n_layers == 30 else X
+    model = ReduNetClassifier(n_layers=n_layers, n_components=5).fit(X, y)
+    model.save(folder / "model")
+    np.savez(folder / "mine.npz", x=X, y=y)
+    return model
 
 
 def test_many_classes_stay_below_five_megabytes(tmp_path: Path) -> None:
-    X, y = classes_on_subspaces(k=130, d=25, per_class=12, rank=3)
-    model = ReduNetClassifier(n_layers=30, n_components=5).fit(np.abs(X), y)
-    model.save(tmp_path / "model")
-    np.savez(tmp_path / "mine.npz", x=np.abs(X), y=y)
-    size = write_page(
-        [tmp_path / "model"], tmp_path / "page.html", samples=str(tmp_path / "mine.npz")
-    )
-    assert size == (tmp_path / "page.html").stat().st_size < 5_000_000
-    text = (tmp_path / "page.html").read_text()
+    many_classes(tmp_path, k=130, d=25, n_layers=30)
+    out = tmp_path / "page.html"
+    size = page([tmp_path / "model"], out, samples=str(tmp_path / "mine.npz"))
+    assert size == out.stat().st_size < 5_000_000
+    text = out.read_text()
     for said in (
-        "The first 40 of 130 classes.",
-        "The first 12 of 130 classes.",
-        "The 40 classes that come closest to another, of 130.",
+        "12 of 130 classes: those of the most similar pairs (--classes: others).",
+        "40 of 130 classes: those of the most similar pairs (--classes: others).",
         "the model (40 classes with most mistakes of 130)",
         "The 20 classes of highest membership, of 130.",
     ):
         assert said in text
-    *_, angles, _, (confusion,), memberships = plots(tmp_path / "page.html")
+    (confusion,), memberships, angles, spectra, directions, _ = plots(out)
     assert np.shape(angles[0]["traces"][0]["z"]) == (40, 40)
     assert np.shape(confusion["traces"][0]["z"]) == (40, 40)
-    assert [np.shape(view["traces"][0]["z"]) for view in memberships] == [(20, 30)] * 12
+    assert len(spectra[0]["traces"]) == 12
+    assert len({trace["line"]["color"] for trace in spectra[0]["traces"]}) == 12
+    assert len(directions) == 2 * 4  # ten classes at a time, before the layers and after them
+    assert {np.shape(view["traces"][0]["z"]) for view in memberships} == {(20, 30)}
     for view in memberships:  # what is left out is small
         assert np.sum(view["traces"][0]["z"], axis=0).min() > 0.5
+
+
+def test_many_classes_cost_no_more_than_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_classes(tmp_path, k=150, d=64, n_layers=20)
+    solved: list[tuple[int, ...]] = []
+    passes: list[str] = []
+
+    def counted(A: Any, n: int) -> Any:
+        solved.append(tuple(A.shape))
+        return top_eigenvectors(A, n)
+
+    monkeypatch.setattr("redunet.core.second_moments.top_eigenvectors", counted)
+    for name in ("rates", "last_moments"):
+        real = getattr(ReduNet, name)
+
+        def noted(self: ReduNet, name: str = name, real: Any = real) -> Any:
+            passes.append(name)
+            return real(self)
+
+        monkeypatch.setattr(ReduNet, name, noted)
+    out = tmp_path / "page.html"
+    # Layers that do not fit into memory are not passed through unless asked for.
+    size = page([tmp_path / "model"], out, memory="1MB")
+    assert solved == [(64, 64)] * 40
+    assert passes == []
+    assert size < 2_000_000
+    assert "What the layers do is left out: a pass over 20 layers of 150 classes" in out.read_text()
+    angles, spectra = plots(out)
+    assert [len(views) for views in (angles, spectra)] == [1, 1]
+    names = angles[0]["traces"][0]["x"]
+    assert names[:2] == ["0", "1"]  # the pair that is nearly alike
+    assert "The most similar classes shown are 0 and 1," in out.read_text()
+    solved.clear()
+    page([tmp_path / "model"], out, classes=["7", "140"], layers=True)
+    assert solved == [(64, 64)] * 4
+    assert passes == ["last_moments", "rates"]
+    assert plots(out)[0][0]["traces"][0]["x"] == ["7", "140"]
+    assert "2 classes that were asked for, of 150." in out.read_text()
+
+
+def test_unknown_classes_are_one_line(digits: Path, tmp_path: Path) -> None:
+    words = ["report", str(digits), "--classes", "3,eleven", "-o", str(tmp_path / "page.html")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert "unknown class 'eleven': expected some of the model's 10 classes" in done.output
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    "name", [str(path.relative_to(RESULTS)) for path in sorted(RESULTS.rglob("*.json"))]
+)
+def test_every_committed_record_has_a_page(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert page([RESULTS / name], out) < 5_000_000
+    what = json.loads((RESULTS / name).read_text())["what"]
+    found = Page(out.read_text())
+    assert found.text.count(what) >= 2
+    if name.startswith("tune"):
+        assert titles(out) == ["Best settings", "What was run"]
+        best = json.loads((RESULTS / name).read_text())["candidates"][0]["held_out_accuracy"]
+        assert f"{best:.4f}" in found.text
 
 
 def test_a_page_of_several_records(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     records = [RESULTS / f"{name}.json" for name in ("mnist", "cifar10", "digits-demo")]
-    assert write_page(records, out) < 5_000_000
+    assert page(records, out) < 5_000_000
     found = Page(out.read_text())
     assert len(found.with_tag("article")) == 3
-    assert [link["href"] for link in found.with_tag("a")] == ["#0", "#1", "#2"]
+    links = [link["href"] for link in found.with_tag("a")]
+    assert [link for link in links if "-" not in str(link)] == ["#0", "#1", "#2"]
     drawn = {trace["name"]: trace["y"] for trace in plots(out)[0][0]["traces"]}
     assert drawn["SI (theirs)"] == [0.997, 0.494, 0.411, 0.297, 0.197]
-    assert len(plots(out)) == 3 + 3 + 2
+    assert len(plots(out)) == 3 + 3 + 2  # the demonstration has no accuracy by task
 
 
 def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
@@ -199,9 +288,11 @@ def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
     )
     other.write_text('{"half": ')
     assert f"expected a record in {other}, but it is not JSON" in said(str(other))
-    other.write_text('{"what": "else"}')
-    assert "to be a record of reproduce, run, compare, ablate or demo" in said(str(other))
-    other.write_text('{"what": "a", "variants": [{"name": 3}]}')
+    other.write_text('{"what": "else", "variants": []}')
+    assert f"cannot show {other}: expected a record of kind 'experiment' or 'tune'" in (
+        said(str(other))
+    )
+    other.write_text('{"kind": "experiment", "version": 2, "what": "a", "methods": [{"name": 3}]}')
     assert f"expected {other} to be a whole record, but it is not: KeyError" in said(str(other))
     assert f"cannot read {tmp_path / 'none'}: No such file" in said(str(tmp_path / "none"))
     assert f"cannot read {tmp_path}: Is a directory" in said(str(tmp_path))
@@ -238,7 +329,7 @@ def test_no_file_of_samples_is_more_than_an_error(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ReduNetError):
-            write_page([digits], tmp_path / "page.html", samples=str(path))
+            page([digits], tmp_path / "page.html", samples=str(path))
 
 
 def _shuffled(value: Any, rng: np.random.Generator) -> Any:
@@ -256,19 +347,38 @@ def _shuffled(value: Any, rng: np.random.Generator) -> Any:
 )
 def test_a_damaged_record_is_a_page_or_an_error(tmp_path: Path, seed: int, name: str) -> None:
     record = json.loads((RESULTS / f"{name}.json").read_text())
-    for rates in [record, *(run.get("rates") or {} for run in _runs(record))]:
-        rates |= {key: rates[key][:3] for key in ("R", "R_c", "delta_R") if key in rates}
+    for rates in [run.get("rates") or {} for m in record["methods"] for run in m["runs"]]:
+        rates |= {key: values[:3] for key, values in rates.items()}
     path = tmp_path / "record.json"
     path.write_text(json.dumps(_shuffled(record, np.random.default_rng(seed))))
     with contextlib.suppress(ReduNetError):
-        assert write_page([path], tmp_path / "page.html") > 1_000_000
-
-
-def _runs(record: dict[str, Any]) -> list[dict[str, Any]]:
-    return [run for variant in record.get("variants", []) for run in variant["runs"]]
+        assert page([path], tmp_path / "page.html") > 1_000_000
 
 
 def test_help_shows_an_example() -> None:
     said = CliRunner().invoke(main, ["report", "--help"]).output
     words = " ".join(said.split())
     assert "Example: redunet report demo/digits.safetensors --samples digits -o page.html" in words
+
+
+def test_a_page_of_another_estimator(tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    model = LinearDiscriminant(0.2).fit(X[::2], y[::2])
+    model.save(tmp_path / "lda")
+    out = tmp_path / "page.html"
+    page([tmp_path / "lda"], out, samples="digits")
+    assert titles(out) == [
+        "Summary",
+        "Confusion matrix",
+        "Angles between the classes",
+        "Spectra of the classes",
+        "Leading directions of the classes",
+        "Classes",
+        "Settings",
+    ]
+    said = out.read_text(encoding="utf-8")
+    assert "64 features: labels by linear discriminant." in said
+    data = load("digits")
+    right = int((model.predict(data.x_test.reshape(-1, 64)) == data.y_test).sum())
+    assert f"It labels {right:,} of {len(data.y_test):,} samples of digits correctly" in said
+    assert "shrinkage" in said

@@ -3,44 +3,96 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
 
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
+from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.settings import parse_memory
 from redunet.features import Flatten, Standardize
+
+N_VECTORS = 16
+"""Random vectors that classes are compared with."""
 
 LEAST_SIDE = 5
 """Vectors of fewer values than a square of this side are not taken for pictures."""
 
 
-def before_and_after(model: ReduNetClassifier, n_values: int) -> Iterator[Subspaces]:
-    """The subspaces of a model's classes before its first layer, then after its last.
+def similarity(model: ReduNetClassifier) -> Tensor:
+    """Cosines between the second moments of a model's classes, as matrices: shape (k, k).
+
+    Estimated from their products with a few fixed random vectors, so that no two
+    matrices are in memory at once: the error is some hundredths.
+    """
+    moments = model.moments_
+    draw = torch.Generator().manual_seed(0)
+    few = torch.randn(moments.n_features, N_VECTORS, dtype=torch.float64, generator=draw)
+    each = [(Sigma_j.to("cpu", torch.float64) @ few).ravel() for Sigma_j in moments.each_Sigma()]
+    sketches = torch.nn.functional.normalize(torch.stack(each))
+    return sketches @ sketches.mT
+
+
+def most_similar(model: ReduNetClassifier, n: int) -> list[int]:
+    """The places of n classes, those of the most similar pairs first; all where there are as few.
+
+    Parameters
+    ----------
+    model : ReduNetClassifier
+    n : int
+    """
+    count = len(model.moments_)
+    if count <= n:
+        return list(range(count))
+    nearest = similarity(model).fill_diagonal_(-1).amax(dim=1)
+    return nearest.argsort(descending=True, stable=True)[:n].tolist()
+
+
+def before_layers(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]) -> Subspaces:
+    """The subspaces of some of a model's classes before its first layer.
 
     Parameters
     ----------
     model : ReduNetClassifier
     n_values : int
         How many eigenvalues to keep of each class, where it has as many.
+    chosen : sequence of int
+        The places of the classes.
     """
+    if not is_whitened(model):
+        return as_learnt(model, n_values, chosen)
+    return _subspaces(model, next(model.network_.moments())[list(chosen)], n_values)
+
+
+def after_layers(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]) -> Subspaces:
+    """The same after the last layer; makes a pass over all layers if none was made."""
+    return _subspaces(model, model.network_.last_moments()[list(chosen)], n_values)
+
+
+def as_learnt(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]) -> Subspaces:
+    """The same in the features that were learnt, before any map."""
+    moments = model.moments_
+    labels = [moments.labels[j] for j in chosen]
+    return _subspaces(model, moments.select(labels).Sigma(), n_values)
+
+
+def _subspaces(model: ReduNetClassifier, Sigma: Tensor, n_values: int) -> Subspaces:
     d = model.moments_.n_features
     n_components = model._settings().components(d)
-    network = model.network_
     n_values = min(d, max(n_values, n_components))
-    # A pass for the last moments first: the first ones are there already.
-    last = network.layers.last
-    first = SecondMoments.of_matrices(next(network.moments()))
-    yield Subspaces.of(first, n_components, n_values)
-    yield Subspaces.of(last, n_components, n_values)
+    return Subspaces.of(SecondMoments.of_matrices(Sigma), n_components, n_values)
 
 
-def as_learnt(model: ReduNetClassifier, n_values: int) -> Subspaces:
-    """The subspaces of a model's classes in the features that were learnt, before any map."""
-    moments = model.moments_
-    n_components = model._settings().components(moments.n_features)
-    n_values = min(moments.n_features, max(n_values, n_components))
-    first = SecondMoments.of_matrices(moments.Sigma())
-    return Subspaces.of(first, n_components, n_values)
+def layers_fit(model: ReduNetClassifier) -> bool:
+    """Whether all layers fit into the model's ``memory``: if not, each pass makes them again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StreamingWarning)
+        return model.network_.layers.n_bytes <= parse_memory(model.memory)
 
 
 def is_whitened(model: ReduNetClassifier) -> bool:
@@ -51,7 +103,7 @@ def is_whitened(model: ReduNetClassifier) -> bool:
     return getattr(model, "whitening", None) is not None
 
 
-def picture_shape(model: ReduNetClassifier) -> tuple[tuple[int, ...] | None, bool]:
+def picture_shape(model: MomentEstimator) -> tuple[tuple[int, ...] | None, bool]:
     """The shape of a picture whose pixels are a model's features, and whether it is a guess.
 
     Features are pixels where a feature map says so: `Flatten` or `Standardize` of

@@ -1,1 +1,5 @@
-"""Tables and figures for people: nothing is computed here that a record does not hold."""
+"""One record in; tables, figures and a page out. Nothing is computed here that it does not hold."""
+
+from redunet.report.output import page, terminal, write
+
+__all__ = ["page", "terminal", "write"]

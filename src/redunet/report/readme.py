@@ -1,8 +1,8 @@
-"""Tables of pages, from the records they name: `python -m redunet.report.readme README.md ...`.
+"""Tables and pictures of README and docs, from the records they name.
 
-A table stands between ``<!-- table: results/name.json -->`` and ``<!-- end -->``. Of several
-records, of recipes and of comparisons, there is a row for each recipe. With ``--check`` nothing is
-written, and a table that differs from its record is an error.
+A table stands between ``<!-- NAME: results/name.json -->`` and ``<!-- end -->``, where NAME says
+which: a key of `TABLES`. With ``--check`` nothing is written, and a table that differs from its
+record is an error; with ``--figures`` the pictures of `FIGURES` are drawn too.
 """
 
 from __future__ import annotations
@@ -10,63 +10,195 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from redunet.files import write_bytes
-from redunet.report.ablation import recipe_markdown, recipes_markdown
-from redunet.report.methods import comparison_markdown
-from redunet.report.tables import accuracy_markdown, markdown_table
+from redunet.report.blocks import Table
+from redunet.report.numbers import (
+    UNKNOWN,
+    Record,
+    accuracy_cells,
+    in_bytes,
+    is_same,
+    last,
+    paper_rows,
+    shown,
+    task_headings,
+    three,
+)
+from redunet.report.sections import KEPT, ingredients_table, method_rows, raw_data
+from redunet.report.text import markdown_table, markdown_text
 
-_BLOCK = re.compile(r"(<!-- table: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+CLOSED_FORM = {"ncm", "lda", "ridge", "qda"}
+WITH_EXEMPLARS = {"icarl": "iCaRL", "er": "ER", "derpp": "DER++"}
+FIGURES = ("mnist", "cifar10", "compare-mnist", "compare-digits", "compare-cifar10")
+"""Records whose accuracy is drawn beside them."""
 
 
 def filled(text: str, root: Path) -> str:
-    """The text with each table made anew from its record under ``root``."""
+    """The text with each table made again from its records under ``root``."""
 
     def table(match: re.Match[str]) -> str:
-        names = match[2].split()
+        names = match[3].split()
         records = [json.loads((root / name).read_text(encoding="utf-8")) for name in names]
-        made = table_of(records[0]) if len(records) == 1 else recipes_markdown(records)
-        return f"{match[1]}{made.rstrip()}\n{match[3]}"
+        return f"{match[1]}{TABLES[match[2]](records).rstrip()}\n{match[4]}"
 
-    return _BLOCK.sub(table, text)
-
-
-def table_of(record: Mapping[str, Any]) -> str:
-    """The table of a record of any kind: a recipe, comparison, reproduction, the demonstration."""
-    if "ablation" in record:
-        return recipe_markdown(record)
-    if "methods" in record:
-        return comparison_markdown(record)
-    return accuracy_markdown(record) if "variants" in record else demo_markdown(record)
+    block = rf"(<!-- ({'|'.join(TABLES)}): ([^>]+) -->\n).*?(<!-- end -->)"
+    return re.sub(block, table, text, flags=re.DOTALL)
 
 
-def demo_markdown(record: Mapping[str, Any]) -> str:
-    """The table of the demonstration's record."""
-    rows = record["tasks"]
-    same = ["identical" if all_same(row["equivalence"]) else "different" for row in rows]
-    return markdown_table(
-        ["", *(f"task {number}" for number in range(1, len(rows) + 1))],
-        [
-            ["incremental", *(f"{row['accuracy']:.4f}" for row in rows)],
-            ["joint", *(f"{row['joint_accuracy']:.4f}" for row in rows)],
-            ["moments, networks, files, labels", *same],
-        ],
-    )
+def paper_table(records: Sequence[Record]) -> str:
+    """The paper's accuracies, then those of each variant, their differences, and without layers."""
+    (record,) = records
+    paper = paper_rows(record).get("ReduNet")
+    rows = [["paper (theirs)", *map(three, paper)]] if paper else []
+    strong = []
+    for method in record["methods"]:
+        seeds = len(method["runs"])
+        strong.append(len(rows))
+        ours = f"ours, mean of {seeds} seeds" if seeds > 1 else "ours"
+        rows += method_rows(record, method, f"{method['name']} ({ours})")
+    return markdown_table(Table("", ["", *task_headings(record)], rows, strong=strong))
 
 
-def all_same(equivalence: Mapping[str, Any]) -> bool:
-    """Whether two models agreed in everything that was compared."""
-    agreed = all(equivalence[what] for what in ("moments", "network", "file"))
-    return agreed and equivalence["labels_that_differ"] == 0
+def comparison_table(records: Sequence[Record]) -> str:
+    """What was run here, and beside it what others report, marked as theirs."""
+    (record,) = records
+    paper, published = paper_rows(record), record.get("published")
+    runs = {method["name"]: method for method in record["methods"]}
+    missing = [one["name"] for one in record.get("missing") or () if one["name"] not in runs]
+    rows: list[list[str]] = []
+    ours: list[int] = []
+    for name in dict.fromkeys([*runs, *missing]):
+        if method := runs.get(name):
+            label = name
+            if method["method"] == "redunet":
+                ours.append(len(rows))
+                label = f"{name} (ours)"
+            cells = [label, *accuracy_cells(record, method)]
+            tail = [in_bytes(_kept(method)), raw_data(method)]
+        else:
+            cells = [f"{name} (missing)", *[UNKNOWN] * len(record["stream"])]
+            tail = [UNKNOWN, UNKNOWN]
+        theirs = [_published(published, name)] if published else []
+        rows.append([*cells, *theirs, *tail])
+        if name in paper:
+            blank = [UNKNOWN] * (len(theirs) + len(tail))
+            rows.append([f"{name}, paper (theirs)", *map(three, paper[name]), *blank])
+    headings = ["", *task_headings(record)]
+    headings += [f"{headings[-1]}, {published['source']} (theirs)"] if published else []
+    return markdown_table(Table("", [*headings, "kept", "raw data kept"], rows, strong=ours))
+
+
+def _kept(method: Record) -> float:
+    """Bytes that a method keeps after the last task, mean over seeds."""
+    sizes = [run["tasks"][-1]["bytes"] for run in method["runs"]]
+    return sum(float(size[kind]) for size in sizes for kind in KEPT) / len(sizes)
+
+
+def _published(published: Record, name: str) -> str:
+    return three(published["last"][name]) if name in published["last"] else UNKNOWN
+
+
+def recipe_table(records: Sequence[Record]) -> str:
+    """A recipe beside closed-form methods and the paper, then its ingredients where known."""
+    (record,) = records
+    rows = []
+    for method in record["methods"]:
+        name = f"{method['name']} (ours)" if method["method"] == "redunet" else method["name"]
+        rows.append([name, *accuracy_cells(record, method, 4)])
+    for name, values in paper_rows(record).items():
+        rows.append([f"{name}, paper (theirs)", *map(three, values)])
+    rivals = markdown_table(Table("", ["", *task_headings(record)], rows, strong=[0]))
+    if not record.get("ablation"):
+        return rivals
+    ingredients = ingredients_table(record)
+    caption = markdown_text(ingredients.caption)
+    return f"{rivals}\n\n{caption}:\n\n{markdown_table(ingredients)}"
+
+
+def recipes_table(records: Sequence[Record]) -> str:
+    """A row for each recipe: its network, the best of the others, the paper, after the last task.
+
+    Records without a recipe are comparisons on the same data sets.
+    """
+    gradient = {
+        record["data"]: {method["method"]: last(method) for method in record["methods"]}
+        for record in records
+        if not record.get("recipe")
+    }
+    rows = []
+    for record in records:
+        if not record.get("recipe"):
+            continue
+        reached = {method["method"]: last(method) for method in record["methods"]}
+        names = {method["method"]: method["name"] for method in record["methods"]}
+        best = max(CLOSED_FORM & reached.keys(), key=lambda method: reached[method].mean)
+        theirs = gradient.get(record["data"], {})
+        kept = {method: theirs[method] for method in WITH_EXEMPLARS if method in theirs}
+        name = max(kept, key=lambda method: kept[method].mean, default=None)
+        paper = [values[-1] for values in paper_rows(record).values()]
+        rows.append(
+            [
+                f"{record['title']}, {record['recipe']}",
+                shown(reached["redunet"], 4),
+                f"{shown(reached[best], 4)} ({names[best]})",
+                shown(reached["subspace"], 4),
+                three(paper[0]) if paper else UNKNOWN,
+                UNKNOWN if name is None else f"{shown(kept[name])} ({WITH_EXEMPLARS[name]})",
+                shown(theirs["joint"]) if "joint" in theirs else UNKNOWN,
+            ]
+        )
+    heads = ["", "ReduNet (ours)", "best closed form, same features", "nearest subspace"]
+    heads += ["ReduNet, paper (theirs)", "best with 200 exemplars", "joint training, gradient"]
+    return markdown_table(Table("", heads, rows))
+
+
+def joint_table(records: Sequence[Record]) -> str:
+    """Incremental and joint training after each task, as the demonstration compares them."""
+    (record,) = records
+    tasks = record["methods"][0]["runs"][0]["tasks"]
+    joint = [task["joint"] for task in tasks]
+    same = ["identical" if is_same(one["equivalence"]) else "different" for one in joint]
+    rows = [
+        ["incremental", *(f"{task['accuracy']:.4f}" for task in tasks)],
+        ["joint", *(f"{one['accuracy']:.4f}" for one in joint)],
+        ["moments, networks, files, labels", *same],
+    ]
+    return markdown_table(Table("", ["", *task_headings(record)], rows))
+
+
+TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
+    "paper table": paper_table,
+    "comparison table": comparison_table,
+    "recipe table": recipe_table,
+    "recipes table": recipes_table,
+    "joint table": joint_table,
+}
+
+
+def draw(root: Path) -> None:
+    """Draw the pictures of README and docs from the records in ``root``."""
+    from redunet.report.png import overview, png
+    from redunet.report.record_figures import accuracy_figure
+
+    def record(name: str) -> Record:
+        text = (root / "results" / f"{name}.json").read_text(encoding="utf-8")
+        found: Record = json.loads(text)
+        return found
+
+    for name in FIGURES:
+        picture = png(accuracy_figure(record(name))[0])
+        write_bytes(root / "results" / f"{name}-accuracy.png", picture)
+    picture = overview(record("compare-mnist"), record("digits-demo"))
+    write_bytes(root / "docs" / "overview.png", picture)
 
 
 def main(words: list[str]) -> int:
     """Fill the tables of files, or check them; 0 where all is well."""
     check, differ = "--check" in words, 0
-    for path in (Path(word) for word in words if word != "--check"):
+    for path in (Path(word) for word in words if not word.startswith("--")):
         text = path.read_text(encoding="utf-8")
         wanted = filled(text, path.parent)
         if not check:
@@ -74,6 +206,8 @@ def main(words: list[str]) -> int:
         elif text != wanted:
             sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
             differ = 1
+    if "--figures" in words:
+        draw(Path())
     return differ
 
 

@@ -1,293 +1,375 @@
-"""What a report of a reproduction says, section by section."""
+"""What a report of a record says; a section is empty where the record has nothing for it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from redunet.report.blocks import Block, Code, Grid, Picture, Plot, Section, Words
-from redunet.report.record_plots import (
-    accuracy_plot,
-    confusion_plot,
-    matrix_view,
-    rate_view,
-    reproduction_curves,
-)
-from redunet.report.seeds import Record, by_task, over_seeds, paper_rows
-from redunet.report.tables import (
+from redunet.errors import DataError
+from redunet.report.blocks import Block, Chapter, Figure, Section, Table, Text
+from redunet.report.notes import changed_and_missing, cost_notes, result_notes, summary
+from redunet.report.numbers import (
     UNKNOWN,
-    accuracy_rows,
+    Record,
+    Spread,
+    accuracy_cells,
+    by_task,
+    in_bytes,
     in_seconds,
+    is_same,
+    label,
     measure,
+    n_tasks,
+    over_seeds,
+    paper_rows,
+    readout_name,
     shown,
     signed,
     task_headings,
     three,
-    whose,
 )
+from redunet.report.record_figures import (
+    accuracy_figure,
+    confusion_figure,
+    confusion_view,
+    rate_figure,
+    rate_words,
+    task_view,
+)
+from redunet.report.runs import candidates, searched, what_was_run
 
-MEASURES = {
-    "last": "accuracy after the last task",
-    "average": "mean of the accuracies after each task",
-    "decay": "decay: after the first task, less after the last",
-    "forgetting": "forgetting: a task's best accuracy before the last, less its final one; mean",
-    "backward_transfer": "backward transfer: a task's final accuracy, less its first; mean",
-}
+MEASURES = ("average", "forgetting", "decay")
+KEPT = ("parameters", "moments", "exemplars")
 
-
-def sections(record: Record) -> list[Section]:
-    """Everything that a report of a reproduction says, in order.
-
-    Parameters
-    ----------
-    record : mapping
-        A reproduction record. What it lacks (the paper, a joint run, the
-        accuracy of each task, times) the report leaves out.
-    """
-    found = [
-        Section("Result", _result(record)),
-        Section("Incremental against joint training", _equivalence(record)),
-        Section("The objective, layer by layer", _rates(record)),
-        Section("What was run", _what_was_run(record)),
-        Section("Each task by itself", _by_task(record)),
-        Section("What is taken for what", _confusion(record)),
-        Section("Time and memory", _cost(record)),
-        Section("The paper's other methods", _rivals(record)),
-        Section("Where and when", [_environment(record)]),
-    ]
-    return [section for section in found if section.blocks]
+Contents = Callable[[Record], list[Block]]
 
 
-def _result(record: Record) -> list[Block]:
-    paper = paper_rows(record).get("ReduNet", ())
-    said = []
-    for variant in record["variants"]:
-        values = by_task(variant, "accuracy")
-        last = len(values)
-        text = f"ReduNet, {variant['name']}: accuracy {shown(values[-1])} on all classes seen"
-        text += f" after task {last} ({whose(variant)})"
-        if len(paper) >= last:
-            theirs = round(paper[last - 1], 3)
-            apart = signed(round(values[-1].mean, 3) - theirs)
-            text += f"; the paper reports {three(theirs)} there (theirs), a difference of {apart}"
-        said.append(text + ".")
-    rows = accuracy_rows(record)
-    strong = [index for index, row in enumerate(rows) if row.kind == "ours"]
-    caption = "Accuracy on the test samples of all classes seen, after each task"
-    lines = [(row.label, *row.cells) for row in rows]
-    grid = Grid(caption, ["", *task_headings(record)], lines, strong=strong)
-    notes = "Nearest subspace, no layers: the same readout on the input features, so that what "
-    notes += "the layers add is seen."
-    if any(len(variant["runs"]) > 1 for variant in record["variants"]):
-        notes += " ±: standard deviation over seeds (n − 1)."
-    if paper:
-        notes += f" Theirs: as printed in {record['paper']['source']}, not run again here."
-        notes += " Differences are those of the figures as shown."
-    drawn = {f"{name}, paper (theirs)": row for name, row in paper_rows(record).items()}
-    for variant in record["variants"]:
-        drawn[f"ReduNet, {variant['name']} (ours)"] = [v.mean for v in by_task(variant, "accuracy")]
-    alt = in_words("Line chart of accuracy against the number of tasks seen", drawn)
-    form = ", in the form of the paper's figure" if paper else ""
-    picture = Picture("accuracy", alt, f"Accuracy against the number of tasks seen{form}.")
-    plot = accuracy_plot(reproduction_curves(record), picture)
-    return [*map(Words, said), grid, Words(notes), plot]
+def chapter(record: Record) -> Chapter:
+    """Everything that a report of a record says, in order."""
+    parts = [(title, part(record)) for title, part in _kind(record).items()]
+    return Chapter(str(record["what"]), [Section(*part) for part in parts if part[1]])
 
 
-def in_words(what: str, lines: Mapping[str, Sequence[float]]) -> str:
-    """The ends of a chart's lines, for who cannot see it."""
-    ends = [f"{name} from {three(v[0])} to {three(v[-1])}" for name, v in lines.items()]
-    return f"{what}: {'; '.join(ends)}."
+def in_short(record: Record) -> list[Section]:
+    """The sections that a command prints when it has finished."""
+    wanted = (result, exactness, ingredients, orders, forgetting, cost, candidates)
+    parts = [(title, part) for title, part in _kind(record).items() if part in wanted]
+    return [Section(title, part(record)) for title, part in parts]
 
 
-def joint_words(joint: Record) -> str:
-    """How a model that learnt task after task compares with one that had everything at once."""
-    same = joint["equivalence"]
-    words = {True: "identical", False: "different"}
-    return (
-        f"Against joint training ({joint['accuracy']:.4f}): moments {words[same['moments']]}, "
-        f"networks {words[same['network']]}, model files {words[same['file']]}, "
-        f"{same['labels_that_differ']} test labels that differ."
-    )
+def _kind(record: Record) -> dict[str, Contents]:
+    """The sections of a record of its kind."""
+    if (
+        not isinstance(record, dict)
+        or record.get("version") != 2
+        or record.get("kind") not in KINDS
+    ):
+        raise DataError(
+            "expected a record of kind 'experiment' or 'tune' and version 2, got another: give the "
+            "record.json that run, reproduce, compare, demo or tune of this version wrote"
+        )
+    return KINDS[record["kind"]]
 
 
-def _equivalence(record: Record) -> list[Block]:
-    rows, differing = [], []
-    count = 0
-    for variant in record["variants"]:
-        for run in variant["runs"]:
-            count += 1
-            if not run.get("joint"):
-                continue
-            same = run["joint"]["equivalence"]
-            label = f"{variant['name']}, seed {run['seed']}"
-            parts = [same[key] for key in ("moments", "network", "file")]
-            labels = same["labels_that_differ"]
-            if not all(parts) or labels:
-                differing.append(label)
-            verdicts = ["identical" if part else "different" for part in parts]
-            accuracies = three(run["tasks"][-1]["accuracy"]), three(run["joint"]["accuracy"])
-            rows.append([label, *verdicts, str(labels), *accuracies])
+def places(record: Record) -> int:
+    """Decimals of accuracies: with a recipe, methods differ by a few samples in ten thousand."""
+    return 4 if record.get("recipe") else 3
+
+
+def result(record: Record) -> list[Block]:
+    """Accuracy after each task of all methods, and what to know about it."""
+    if not record["methods"]:
+        return []
+    table = result_table(record)
+    notes = [*result_notes(record), *changed_and_missing(record)]
+    return [*map(Text, summary(record)), table, *map(Text, notes), *accuracy_figure(record)]
+
+
+def result_table(record: Record) -> Table:
+    """Accuracy on all classes seen after each task, and measures over the stream."""
+    rows: list[list[str]] = []
+    strong = []
+    measures = [key for key in MEASURES if any(_known(m, key) for m in record["methods"])]
+    blank = [UNKNOWN] * len(measures)
+    for method in record["methods"]:
+        if method["method"] == "redunet":
+            strong.append(len(rows))
+        first, *more = method_rows(record, method, label(method), places(record))
+        rows.append([*first, *(measure(method, key) for key in measures)])
+        rows += [[*row, *blank] for row in more]
+    if paper := paper_rows(record).get("ReduNet"):
+        rows.append(["ReduNet, paper (theirs)", *_filled([*map(three, paper)], record), *blank])
+    caption = "Accuracy on all classes seen, after each task"
+    caption += ", and over all tasks" if measures else ""
+    return Table(caption, ["method", *task_headings(record), *measures], rows, strong=strong)
+
+
+def method_rows(record: Record, method: Record, name: str, places: int = 3) -> list[list[str]]:
+    """A method's accuracies; a network's difference from the paper's; those without layers."""
+    rows = [[name, *accuracy_cells(record, method, places)]]
+    paper = paper_rows(record).get("ReduNet")
+    if paper and method["method"] == "redunet":
+        # A difference is that of the figures as they are shown.
+        pairs = zip(by_task(method), paper, strict=False)
+        cells = [signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs]
+        rows.append(["difference from the paper", *_filled(cells, record)])
+    if without := by_task(method, "no_layers_accuracy"):
+        readout = readout_name(method["settings"].get("readout", "subspace"))
+        cells = [shown(value, places) for value in without]
+        rows.append([f"{readout}, no layers", *_filled(cells, record)])
+    return rows
+
+
+def exactness(record: Record) -> list[Block]:
+    """The incremental model beside one that had all the data at once."""
+    rows: list[list[str]] = []
+    differing = []
+    for method in record["methods"]:
+        for run in method["runs"]:
+            name = f"{label(method)}, seed {run['seed']}" if method["random"] else label(method)
+            tasks = [(f"{name}, task {t}", task) for t, task in enumerate(run["tasks"], 1)]
+            final = {"accuracy": run["tasks"][-1]["accuracy"], "joint": run.get("joint")}
+            for words, one in [*tasks, (name, final)]:
+                if joint := one.get("joint"):
+                    rows.append([words, *_compared(one["accuracy"], joint)])
+                    differing += [] if is_same(joint["equivalence"]) else [words]
     if not rows:
-        return [Words("No run of this record was compared with joint training.")]
-    said = "Joint training sees all tasks' data at once; the incremental model saw each task once "
-    said += "and kept no sample. Moments are compared as integers, networks to the last bit of "
-    said += f"every layer, files to the byte. Compared: {len(rows)} of {count} runs. "
+        return []
+    said = "Joint training sees the data of all tasks at once; the incremental model saw each task "
+    said += "once and kept no sample. Moments are compared as integers, networks to the last bit "
+    said += f"of every layer, files to the byte. Compared: {len(rows)}. "
     said += f"Not identical: {'; '.join(differing) or 'none'}."
-    headings = ["run", "moments", "network", "model file", "test labels that differ"]
+    headings = ["model", "moments", "network", "model file", "test labels that differ"]
     headings += ["accuracy, incremental", "accuracy, joint"]
-    return [Words(said), Grid("The two models after the last task", headings, rows)]
+    return [Table("Incremental and joint training", headings, rows), Text(said)]
 
 
-def _rates(record: Record) -> list[Block]:
-    variant = record["variants"][0]
-    run = variant["runs"][0]
-    rates = run.get("rates") or {}
-    if not rates.get("delta_R"):
-        return []
-    first, last = rates["delta_R"][0], rates["delta_R"][-1]
-    said = f"From the first to the last of {len(rates['delta_R'])} layers the rate reduction ΔR "
-    said += f"goes from {three(first)} to {three(last)} nats ({signed(last - first)}): "
-    said += f"{variant['name']}, seed {run['seed']}, after task {len(run['tasks'])}."
-    caption = "ΔR = R − R_c at each layer; R of all classes together, R_c class by class."
-    alt = in_words("Line chart by layer", {"ΔR" if k == "delta_R" else k: rates[k] for k in rates})
-    picture = Picture("rate", alt, caption)
-    return [Words(said), Plot(caption, [rate_view(rates, alt)], instead=[picture])]
-
-
-def _what_was_run(record: Record) -> list[Block]:
-    variants = record["variants"]
-    first = variants[0]["runs"][0]["tasks"]
-    keys = ("classes", "train_samples", "test_samples")
-    splits = [[[t[key] for key in keys] for t in r["tasks"]] for v in variants for r in v["runs"]]
-    rows = [
-        [str(number), ", ".join(map(str, t["classes"])), *(f"{t[key]:,}" for key in keys[1:])]
-        for number, t in enumerate(first, 1)
-    ]
-    caption = "The data as tasks"
-    if any(split != splits[0] for split in splits):
-        caption += f", for seed {variants[0]['runs'][0]['seed']} (others differ)"
-    headings = ["task", "classes", "training samples", "test samples, all classes seen"]
-    seeds = sorted({run["seed"] for variant in variants for run in variant["runs"]})
-    names = dict.fromkeys(name for variant in variants for name in variant["settings"])
-    settings = [
-        [
-            name,
-            *(plain(v["settings"][name]) if name in v["settings"] else UNKNOWN for v in variants),
-        ]
-        for name in names
-    ]
+def _compared(accuracy: float, joint: Record) -> list[str]:
+    same = joint["equivalence"]
+    verdicts = ["identical" if same[k] else "different" for k in ("moments", "network", "file")]
     return [
-        Code(record["command"]),
-        Words(f"Seeds: {', '.join(map(str, seeds))}."),
-        Grid(caption, headings, rows, text_columns=2),
-        Grid("Settings", ["setting", *_columns(record)], settings, text_columns=1 + len(variants)),
+        *verdicts,
+        str(same["labels_that_differ"]),
+        f"{accuracy:.4f}",
+        f"{joint['accuracy']:.4f}",
     ]
 
 
-def _by_task(record: Record) -> list[Block]:
-    grids: list[Grid] = []
-    views = []
-    variants = record["variants"]
-    for variant in variants:
-        runs = variant["runs"]
-        count = min(len(run["tasks"]) for run in runs)
-        matrix = [[run["tasks"][t].get("accuracy_by_task") for run in runs] for t in range(count)]
-        if any(row is None for rows in matrix for row in rows):
-            continue
-        spreads = [over_seeds(rows) for rows in matrix]
-        views.append(matrix_view(variant["name"], spreads))
-        cells = [[shown(value) for value in row] for row in spreads]
-        lines = [
-            [f"after task {t}", *row, *[""] * (count - len(row))] for t, row in enumerate(cells, 1)
-        ]
-        headings = ["", *task_headings(record)[:count]]
-        caption = f"Accuracy on each task's own test samples: {variant['name']} ({whose(variant)})"
-        grids.append(Grid(caption, headings, lines))
-    caption = "Accuracy on each task's own test samples, after each task."
-    blocks: list[Block] = [Plot(caption, views, "variant", grids)] if views else []
-    summaries = [[run.get("summary") for run in variant["runs"]] for variant in variants]
-    measures = [
-        [words, *(measure(runs, key) for runs in summaries)] for key, words in MEASURES.items()
-    ]
-    if any(cell != UNKNOWN for _, *cells in measures for cell in cells):
-        blocks.append(Grid("Over all tasks", ["measure", *_columns(record)], measures))
-    return blocks
+def ingredients(record: Record) -> list[Block]:
+    """Accuracy after the last task with each ingredient of a recipe alone, and together."""
+    if not record.get("ablation"):
+        return []
+    said = "Of features: their name and number; of the nearest subspace: its components. Where the "
+    said += "recipe has none of an ingredient, it is tried at a value stated in advance. All "
+    said += "settings not named are the recipe's."
+    if any(row["step_kind"] == "absolute" for row in record["ablation"] if not row["recipe"]):
+        said += " The absolute step is the paper's."
+    return [ingredients_table(record), Text(said)]
 
 
-def _confusion(record: Record) -> list[Block]:
-    known = {v["name"]: v["confusion"] for v in record["variants"] if v.get("confusion")}
-    return [confusion_plot(known, "After the last task, over all seeds.")] if known else []
-
-
-def _columns(record: Record) -> list[str]:
-    """Headings of a column a variant."""
-    names = [variant["name"] for variant in record["variants"]]
-    return names if len(names) > 1 else ["value"]
-
-
-def _cost(record: Record) -> list[Block]:
-    times, memory = [], []
-    for variant in record["variants"]:
-        runs = variant["runs"]
-        parts = [[task.get("seconds") or {} for task in run["tasks"]] for run in runs]
-        for key in parts[0][0]:
-            values = over_seeds([[part[key] for part in row] for row in parts])
-            cells = [in_seconds(value.mean) for value in values]
-            blank = [""] * (len(task_headings(record)) - len(cells))
-            times.append([variant["name"], key, *cells, *blank])
-        peak = [run["peak_memory_bytes"] for run in runs if run.get("peak_memory_bytes")]
-        if peak:
-            memory.append([variant["name"], f"{max(peak) / 1e9:.2f} GB"])
-    grids: list[Block] = []
-    if times:
-        headings = ["variant", "part", *task_headings(record)]
-        caption = "Seconds for each task (mean over seeds)"
-        grids.append(Grid(caption, headings, times, text_columns=2))
-    if memory:
-        headings = ["variant", "memory"]
-        grids.append(Grid("Most memory held at once, of all seeds", headings, memory))
-    return grids
-
-
-def _rivals(record: Record) -> list[Block]:
+def ingredients_table(record: Record) -> Table:
+    """A row for each combination of ingredients."""
     rows = [
-        [f"{name} (theirs)", *map(three, values)]
-        for name, values in paper_rows(record).items()
-        if name != "ReduNet"
+        [
+            _features(row),
+            UNKNOWN if row["whitening"] is None else f"ρ = {row['whitening']:g}",
+            f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
+            if row["n_layers"]
+            else UNKNOWN,
+            readout_name(row["readout"])
+            + (f", {row['n_components']}" if row["readout"] == "subspace" else ""),
+            shown(Spread(row["accuracy"], row.get("deviation")), 4),
+        ]
+        for row in record["ablation"]
     ]
+    strong = [index for index, row in enumerate(record["ablation"]) if row["recipe"]]
+    first = record["methods"][0]
+    seed = f", seed {first['runs'][0]['seed']}" if first["random"] else ""
+    caption = f"Ingredients alone and together, after the last task{seed}; in bold the recipe"
+    headings = ["features", "whitening", "layers", "read-out", "accuracy"]
+    return Table(caption, headings, rows, text_columns=4, strong=strong)
+
+
+def _features(row: Record) -> str:
+    """A variant's feature maps, what is left out of them, and how many features they give."""
+    maps = " + ".join(row["features"].split("+"))
+    without = "".join(f" without {step}" for step in row.get("without", ()))
+    return f"{maps}{without}, {row['n_features']:,}"
+
+
+def orders(record: Record) -> list[Block]:
+    """The hashes of the model files after learning the classes in several orders."""
+    if not (found := record.get("orders")):
+        return []
+    every, files = len(found["rows"]), found["files"]
+    said = (
+        f"All {every} orders, and all classes at once, gave one file: {found['joint_sha256']}"
+        if files == 1
+        else f"{every} orders and all classes at once gave {files} different files."
+    )
+    said += f" ({found['samples']:,} samples of {found['n_features']:,} features"
+    said += "; the feature map was learnt from data)" if found["features_learnt_from_data"] else ")"
+    rows = [
+        [
+            str(row["seed"]),
+            " | ".join(" ".join(map(str, task)) for task in row["tasks"]),
+            row["sha256"][:16],
+        ]
+        for row in found["rows"]
+    ]
+    headings = ["seed", "classes, task by task", "sha256 of the model file"]
+    return [Text(f"{said}."), Table("Orders of the classes", headings, rows, text_columns=3)]
+
+
+def forgetting(record: Record) -> list[Block]:
+    """The hashes of the model files before and after a class was forgotten."""
+    if not (found := record.get("forget")):
+        return []
+    same = "identical" if found["after"] == found["never_seen"] else "different"
+    rows = [
+        ["with all classes", found["before"]],
+        [f"after forgetting {found['class']}", found["after"]],
+        [f"of a model that never saw {found['class']}", found["never_seen"]],
+    ]
+    table = Table(f"Class {found['class']} is forgotten", ["model file", "sha256"], rows, 2)
+    return [table, Text(f"The last two files are {same}, to the byte.")]
+
+
+def accuracy_by_task(record: Record) -> list[Block]:
+    """Accuracy on each task's own classes."""
+    views, rows = [], []
+    for method in record["methods"]:
+        if method["method"] == "joint":
+            continue
+        count = min((len(run["tasks"]) for run in method["runs"]), default=0)
+        by_seed = [
+            [r["tasks"][t].get("accuracy_by_task") for r in method["runs"]] for t in range(count)
+        ]
+        if not count or any(row is None for rows_ in by_seed for row in rows_):
+            continue
+        spreads = [over_seeds(one) for one in by_seed]
+        views.append(task_view(label(method), spreads))
+        cells = [shown(value) for value in spreads[-1]]
+        rows.append([label(method), *cells, *[""] * (n_tasks(record) - len(cells))])
+    if not views:
+        return []
+    tasks = [", ".join(map(str, task["classes"])) for task in record["stream"]]
+    headings = ["classes", *tasks, *[""] * (n_tasks(record) - len(tasks))]
+    table = Table("Accuracy on each task's own classes, after the last task", headings, rows)
+    caption = "Accuracy on each task's own classes, after each task."
+    title = f"Accuracy by task: {views[0].name}"
+    return [table, Figure("accuracy-by-task", title, caption, views, "method")]
+
+
+def confusion(record: Record) -> list[Block]:
+    """Confusion matrices after the last task."""
+    known = [
+        confusion_view(label(method), method["confusion"])
+        for method in record["methods"]
+        if method.get("confusion")
+    ]
+    return [confusion_figure(known, "After the last task, over all seeds.")] if known else []
+
+
+def objective(record: Record) -> list[Block]:
+    """The objective by layer, of the first run that knows it."""
+    for method in record["methods"]:
+        for run in method["runs"]:
+            if (run.get("rates") or {}).get("delta_R"):
+                whose = f"{label(method)}, seed {run['seed']}, after task {len(run['tasks'])}"
+                said = f"{rate_words(run['rates'])} {whose}."
+                return [Text(said), rate_figure(run["rates"], f"Rate reduction by layer: {whose}")]
+    return []
+
+
+def cost(record: Record) -> list[Block]:
+    """Time for all tasks, and bytes kept after the last one."""
+    rows: list[list[str]] = []
+    strong = []
+    for method in record["methods"]:
+        runs = method["runs"]
+        times = [[_seconds(run, part) for run in runs] for part in ("learn", "evaluate")]
+        sizes = [(run["tasks"][-1].get("bytes") or {}) for run in runs]
+        kept = [[one.get(kind) for one in sizes] for kind in KEPT]
+        if method["method"] == "redunet":
+            strong.append(len(rows))
+        rows.append(
+            [
+                label(method),
+                *(_mean(values, in_seconds) for values in times),
+                *(_mean(values, in_bytes) for values in kept),
+                raw_data(method),
+            ]
+        )
+    if not rows or not any(cell != UNKNOWN for row in rows for cell in row[1:-1]):
+        return []
+    headings = ["method", "seconds learning", "seconds labelling", *KEPT, "raw data"]
+    table = Table(
+        "Time for all tasks, and bytes kept after the last one", headings, rows, 1, strong
+    )
+    return [table, *map(Text, cost_notes(record))]
+
+
+def _seconds(run: Record, part: str) -> float | None:
+    """Seconds for all tasks; of shared moments, what the run as a whole took."""
+    parts = [(task.get("seconds") or {}).get(part) for task in run["tasks"]]
+    known = [value for value in parts if value is not None]
+    if len(known) == len(parts):
+        return float(sum(known))
+    return (run.get("seconds") or {}).get(part)
+
+
+def _mean(values: Sequence[float | None], written: Callable[[float], str]) -> str:
+    known = [value for value in values if value is not None]
+    return written(sum(known) / len(known)) if known and len(known) == len(values) else UNKNOWN
+
+
+def raw_data(method: Record) -> str:
+    """Which raw samples a method goes back to in later tasks."""
+    if method["method"] == "joint":
+        return "all"
+    return "exemplars" if method["raw_data_kept"] else "none"
+
+
+def published(record: Record) -> list[Block]:
+    """What others report of the same stream."""
+    rows = [
+        [f"{name}, paper (theirs)", *_filled([*map(three, values)], record)]
+        for name, values in paper_rows(record).items()
+    ]
+    said = [f"Paper: as printed in {record['paper']['source']}."] if rows else []
+    unknown = [UNKNOWN] * (n_tasks(record) - 1)
+    if benchmark := record.get("published"):
+        for name, value in benchmark["last"].items():
+            rows.append([f"{name}, benchmark (theirs)", *unknown, three(value)])
+        said.append(f"Benchmark: {benchmark['source']}, after the last task.")
     if not rows:
         return []
-    caption = f"Accuracy on all classes seen, as printed in {record['paper']['source']}"
-    width = max(map(len, rows))
-    filled = [row + [""] * (width - len(row)) for row in rows]
-    return [Grid(caption, ["", *task_headings(record)[: width - 1]], filled)]
+    said.append("Not run again here.")
+    caption = "Accuracy on all classes seen, after each task, as others report it"
+    return [Table(caption, ["", *task_headings(record)], rows), Text(" ".join(said))]
 
 
-def _environment(record: Record) -> Grid:
-    machine = [[name, plain(value)] for name, value in record["machine"].items()]
-    versions = [[name, plain(value)] for name, value in record["versions"].items()]
-    rows = [["date", plain(record["date"])], *machine, *versions]
-    return Grid("Date, machine and versions", ["", "value"], rows, text_columns=2)
+def _known(method: Record, key: str) -> bool:
+    return measure(method, key) != UNKNOWN
 
 
-def plain(value: Any) -> str:
-    """A setting as text."""
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _filled(cells: Sequence[str], record: Record) -> list[str]:
+    return [*cells, *[UNKNOWN] * (n_tasks(record) - len(cells))]
 
 
-def stream_grid(record: Record, tested: str) -> Grid:
-    """The tasks of a record: classes and numbers of samples, those tested on under a heading."""
-    rows = [
-        [
-            str(number),
-            ", ".join(map(str, task["classes"])),
-            f"{task['train_samples']:,}",
-            f"{task['test_samples']:,}",
-        ]
-        for number, task in enumerate(record["stream"], 1)
-    ]
-    headings = ["task", "classes", "training samples", tested]
-    return Grid("The data as tasks", headings, rows, text_columns=2)
+KINDS: dict[str, dict[str, Contents]] = {
+    "experiment": {
+        "Result": result,
+        "Equal to joint training": exactness,
+        "What each ingredient adds": ingredients,
+        "Orders of the classes": orders,
+        "Forgetting a class": forgetting,
+        "Accuracy by task": accuracy_by_task,
+        "Confusion matrix": confusion,
+        "The objective by layer": objective,
+        "Cost": cost,
+        "Published figures": published,
+        "What was run": what_was_run,
+    },
+    "tune": {"Best settings": candidates, "What was run": searched},
+}

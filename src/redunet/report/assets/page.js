@@ -1,6 +1,6 @@
 "use strict";
-// Draws the plots that the page describes, in the colours of its theme, and draws them anew when
-// the theme, the width or the reader's choice of a view changes.
+// Draws the plots that the page describes, in the colours of its theme, and again when the theme,
+// the width or the reader's choice of a view changes.
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -18,10 +18,10 @@
     return value;
   }
 
-  // A line's colour, nearer to white by a quarter: on a dark ground it stands out as well.
+  // A line's colour, nearer to white by a third: on a dark background it stands out as well.
   function lighter(hex) {
     const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-    return `rgb(${parts.map((part) => Math.round(part + (255 - part) / 4)).join(",")})`;
+    return `rgb(${parts.map((part) => Math.round(part + (255 - part) / 3)).join(",")})`;
   }
 
   function inColours(value, known) {
@@ -51,16 +51,45 @@
     return signs.length > most ? `${signs.slice(0, most - 1).join("")}…` : words;
   }
 
-  // An axis of names, cut short where they would take the room of what is drawn.
-  function ofNames(given, names) {
+  // An axis of names: cut short, thinned where there are many, upright where they would overlap.
+  function ofNames(given, names, width) {
     if (given.type === "category") {
-      const step = Math.ceil(names.length / (narrow() ? 13 : 26));
+      const step = Math.ceil(names.length / (narrow() ? 13 : 30));
       names = names.filter((_, index) => index % step === 0);
       given = { ...given, tickvals: names, ticktext: names };
     }
     if (!given.ticktext) return given;
-    const most = narrow() ? 9 : 22;
-    return { ...given, ticktext: given.ticktext.map((name) => short(name, most)) };
+    const ticktext = given.ticktext.map((name) => short(name, narrow() ? 9 : 22));
+    const longest = Math.max(...ticktext.map((name) => name.length));
+    const upright = longest * 8 > width / ticktext.length;
+    return { ...given, ticktext, ...(upright ? { tickangle: -90 } : {}) };
+  }
+
+  // The last value and name of each line beside its end, those that would overlap moved apart.
+  function endLabels(ends, range, height) {
+    const pixel = (y) => ((range[1] - y) / (range[1] - range[0])) * height;
+    const groups = [];
+    for (const end of [...ends].sort((a, b) => b.y - a.y)) {
+      const text = wrapped(end.text, 34);
+      const room = 3 + 15 * text.split("<br>").length;
+      groups.push({ ends: [{ ...end, text, room }], room, middle: pixel(end.y) });
+      for (let last = groups.length - 1; last > 0; last -= 1) {
+        const [above, below] = [groups[last - 1], groups[last]];
+        if (below.middle - above.middle >= (above.room + below.room) / 2) break;
+        const room = above.room + below.room;
+        const middle = (above.middle * above.room + below.middle * below.room) / room;
+        groups.splice(last - 1, 2, { ends: [...above.ends, ...below.ends], room, middle });
+      }
+    }
+    return groups.flatMap((group) => {
+      let at = Math.max(0, group.middle - group.room / 2);
+      return group.ends.map((end) => {
+        at += end.room;
+        return { x: end.x, y: end.y, text: end.text, ax: 34, ay: at - end.room / 2 - pixel(end.y),
+          xanchor: "left", yanchor: "middle", align: "left", showarrow: true, arrowhead: 0,
+          arrowwidth: 1, arrowcolor: end.color, standoff: 5, font: { size: 12 } };
+      });
+    });
   }
 
   const axis = {
@@ -79,8 +108,8 @@
   function layoutOf(view, width) {
     const layout = { ...frame, ...view.layout, autosize: true };
     layout.font = { ...frame.font, size: narrow() ? 11 : 13 };
-    layout.xaxis = { ...axis, ...ofNames(view.layout.xaxis, view.traces[0].x) };
-    layout.yaxis = { ...axis, ...ofNames(view.layout.yaxis, view.traces[0].y) };
+    layout.xaxis = { ...axis, ...ofNames(view.layout.xaxis, view.traces[0].x, width - 150) };
+    layout.yaxis = { ...axis, ...ofNames(view.layout.yaxis, view.traces[0].y, Infinity) };
     const lines = view.traces.filter((trace) => trace.showlegend !== false).length;
     layout.legend = narrow()
       ? { orientation: "h", x: 0, y: -0.2, yanchor: "top" }
@@ -90,7 +119,15 @@
     } else if (view.rows) {
       layout.height = 90 + view.rows * (narrow() ? 28 : view.rows > 20 ? 20 : 38);
     } else {
-      layout.height = narrow() ? 330 + 19 * lines : Math.max(400, 70 + 22 * lines);
+      layout.height = narrow() ? 330 + 19 * lines : Math.max(400, 90 + 22 * lines);
+    }
+    if (view.ends?.length && !narrow()) {
+      const values = view.traces.flatMap((trace) => trace.y);
+      const range = view.layout.yaxis.range ?? [0, Math.max(...values) * 1.08];
+      layout.showlegend = false;
+      layout.yaxis.range = range;
+      layout.margin = { ...frame.margin, b: 48, r: 240 };
+      layout.annotations = endLabels(view.ends, range, layout.height - 60);
     }
     return layout;
   }

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,16 @@ from torch import Tensor
 
 from redunet.core.readouts import NearestSubspace, read_out
 from redunet.errors import SettingsError
+from redunet.estimators import CLOSED_FORM, storage
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.settings import resolve_device
+from redunet.experiments.experiment import NETWORK, Experiment
+from redunet.experiments.methods import names
+from redunet.experiments.record import VERSION, environment, write_record
+from redunet.experiments.streams import described, pooled
 from redunet.progress import Progress, silent
-from redunet.validation import whole_number
+from redunet.validation import one_of, whole_number
 
 SEARCHED = (
     "n_layers",
@@ -253,3 +260,83 @@ def _estimated(model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> fl
     """Accuracy of the most likely membership at the last layer."""
     last = model.memberships(X)[-1]
     return float(np.mean(model.classes_[last.argmax(axis=1)] == y))
+
+
+def tune_experiment(
+    experiment: Experiment,
+    out: Path,
+    command: str,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    method: str = "redunet",
+    n_components: Sequence[int] = (),
+    per_class: int = 200,
+    paper_rule: bool = True,
+    most: int | None = None,
+    first_task: bool = False,
+    device: str = "auto",
+    memory: str = "2GB",
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Choose settings on the training data of an experiment; write ``tune.json`` to a folder.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    out : Path
+    command : str
+        What a reader types, for the record.
+    grid : mapping from setting to values
+    method : str, default="redunet"
+        Or a closed-form method.
+    n_components, per_class, paper_rule, most, progress
+        As for `tune`.
+    first_task : bool, default=False
+        Whether to use the first task's samples alone.
+    device, memory
+        As for `ReduNetClassifier`.
+    data_dir : Path, default=None
+        Where the data set may be found.
+
+    Returns
+    -------
+    dict
+        The record, as it was saved.
+    """
+    one_of("method", method, ("redunet", *CLOSED_FORM))
+    settings = {**experiment.stream_settings, **experiment.model_settings, "seed": experiment.seed}
+    if first_task and settings["statistics_from"] == "whole-training-set":
+        raise SettingsError(
+            "expected statistics_from=first-task where settings are chosen on the first task, "
+            "got 'whole-training-set'"
+        )
+    tasks = experiment.tasks(experiment.load(data_dir))
+    tasks = tasks[:1] if first_task else tasks
+    features = experiment.features(tasks, resolve_device(device))
+    x, y = pooled(tasks, "train")
+    x = x if features is not None else x.reshape(len(x), -1)
+    how: dict[str, Any] = {"per_class": per_class, "seed": experiment.seed, "most": most}
+    how["progress"] = progress
+    if method == "redunet":
+        model = experiment.estimator(features, device, memory)
+        found = tune(model, x, y, grid, n_components=n_components, paper_rule=paper_rule, **how)
+    else:
+        rival = CLOSED_FORM[method](features=features, device=device)
+        grid = rival.named_today(grid)
+        found = tune_closed_form(rival, x, y, grid, **how)
+        settings = {key: value for key, value in settings.items() if key not in NETWORK}
+    record = {
+        "kind": "tune",
+        "version": VERSION,
+        "what": f"Settings of {names()[method]} on {experiment.title}, chosen on training data",
+        "command": command,
+        **({} if method == "redunet" else {"method": method}),
+        "settings": settings,
+        "grid": dict(grid),
+        "tasks_seen": [row["classes"] for row in described(tasks)],
+        **environment(),
+        **found,
+    }
+    write_record(storage.make_folder(out) / "tune.json", record)
+    return record

@@ -11,12 +11,13 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from redunet.report.blocks import Block, Chapter, Code, Grid, Plot, Section, View, Words
+from redunet.report.blocks import Block, Chapter, Code, Figure, Section, Table, Text
+from redunet.report.plotly import drawn
 
 LIBRARY = "plotly-cartesian.min.js"
 
 
-def page(chapters: Sequence[Chapter], title: str | None = None) -> str:
+def to_html(chapters: Sequence[Chapter]) -> str:
     """The page of one chapter or several.
 
     Nothing is loaded from anywhere. Of scripts, only the two that the page comes
@@ -26,20 +27,18 @@ def page(chapters: Sequence[Chapter], title: str | None = None) -> str:
     ----------
     chapters : sequence of Chapter
         At least one.
-    title : str, default=that of the chapters
     """
-    title = title or " · ".join(chapter.title for chapter in chapters)
+    title = " · ".join(chapter.title for chapter in chapters)
     scripts = [asset(LIBRARY), asset("page.js")]
-    plots: list[Plot] = []
-    if len(chapters) == 1:
-        body = _sections(chapters[0].sections, "h2", plots)
-    else:
-        links = [f'<li><a href="#{i}">{escape(c.title)}</a></li>' for i, c in enumerate(chapters)]
-        body = ["<nav>\n<ul>", *links, "</ul>\n</nav>"]
-        for index, chapter in enumerate(chapters):
+    figures: list[Figure] = []
+    body = _contents(chapters)
+    for index, chapter in enumerate(chapters):
+        if len(chapters) == 1:
+            body += _sections(chapter.sections, index, "h2", figures)
+        else:
             body.append(f'<article id="{index}">\n<h2>{escape(chapter.title)}</h2>')
-            body += [*_sections(chapter.sections, "h3", plots), "</article>"]
-    drawn = [[_view(view) for view in plot.views] for plot in plots]
+            body += [*_sections(chapter.sections, index, "h3", figures), "</article>"]
+    plots = [[drawn(view) for view in figure.views] for figure in figures]
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -48,11 +47,11 @@ def page(chapters: Sequence[Chapter], title: str | None = None) -> str:
             f"<title>{escape(title)}</title>\n<style>{asset('page.css')}</style>\n</head>",
             f"<body>\n<header>\n<h1>{escape(title)}</h1>",
             '<button id="theme" type="button" hidden>Dark theme</button>\n</header>',
-            '<p id="unscripted">The plots need scripts; the tables behind them do not.</p>',
+            '<p id="unscripted">The plots need JavaScript; the tables behind them do not.</p>',
             "<main>",
             *body,
             "</main>",
-            f'<script type="application/json" id="plots">{_json(drawn)}</script>',
+            f'<script type="application/json" id="plots">{_json(plots)}</script>',
             *(f"<script>{script}</script>" for script in scripts),
             "</body>\n</html>\n",
         ]
@@ -77,69 +76,76 @@ def _json(value: Any) -> str:
     return dense.replace("<", "\\u003c")
 
 
-def _view(view: View) -> dict[str, Any]:
-    return {
-        "alt": view.alt,
-        "traces": view.traces,
-        "layout": view.layout,
-        "height_per_width": view.height_per_width,
-        "rows": view.rows,
-    }
+def _contents(chapters: Sequence[Chapter]) -> list[str]:
+    """The table of contents."""
+    lines = ["<nav>\n<ul>"]
+    for index, chapter in enumerate(chapters):
+        links = " · ".join(
+            f'<a href="#{index}-{number}">{escape(section.title)}</a>'
+            for number, section in enumerate(chapter.sections)
+        )
+        if len(chapters) > 1:
+            links = f'<a href="#{index}">{escape(chapter.title)}</a>: {links}'
+        lines.append(f"<li>{links}</li>")
+    return [*lines, "</ul>\n</nav>"]
 
 
-def _sections(sections: Sequence[Section], heading: str, plots: list[Plot]) -> list[str]:
-    """Sections as HTML; their plots are added to those that there are."""
+def _sections(
+    sections: Sequence[Section], chapter: int, heading: str, figures: list[Figure]
+) -> list[str]:
+    """Sections as HTML; their figures are added to those that there are."""
     lines = []
-    for section in sections:
-        lines.append(f"<section>\n<{heading}>{escape(section.title)}</{heading}>")
-        lines += [*filter(None, (_html(block, plots) for block in section.blocks)), "</section>"]
+    for number, section in enumerate(sections):
+        title = f"<{heading}>{escape(section.title)}</{heading}>"
+        lines.append(f'<section id="{chapter}-{number}">\n{title}')
+        lines += [*(_html(block, figures) for block in section.blocks), "</section>"]
     return lines
 
 
-def _html(block: Block, plots: list[Plot]) -> str:
+def _html(block: Block, figures: list[Figure]) -> str:
     match block:
-        case Words(text):
+        case Text(text):
             return f"<p>{escape(text)}</p>"
         case Code(text):
             return f"<pre><code>{escape(text)}</code></pre>"
-        case Grid():
-            return table(block)
-        case Plot():
-            plots.append(block)
-            return _figure(block, len(plots) - 1)
-    return ""
+        case Table():
+            return _table(block)
+        case Figure():
+            figures.append(block)
+            return _figure(block, len(figures) - 1)
 
 
-def _figure(plot: Plot, number: int) -> str:
-    first = plot.views[0]
+def _figure(figure: Figure, number: int) -> str:
+    first = figure.views[0]
     lines = ["<figure>"]
-    if len(plot.views) > 1:
-        options = "".join(f"<option>{escape(view.name)}</option>" for view in plot.views)
-        lines.append(f"<label>{escape(plot.choose)} <select>{options}</select></label>")
+    if len(figure.views) > 1:
+        options = "".join(f"<option>{escape(view.name)}</option>" for view in figure.views)
+        lines.append(f"<label>{escape(figure.choose)} <select>{options}</select></label>")
     lines.append(
         f'<div class="plot" data-plot="{number}" role="img" aria-label="{escape(first.alt)}"></div>'
     )
-    lines.append(f"<figcaption>{escape(plot.caption)}</figcaption>")
+    lines.append(f"<figcaption>{escape(figure.caption)}</figcaption>")
     lines.append("<details>\n<summary>The figures as a table</summary>")
-    lines += [table(view.table) for view in plot.views]
+    lines += [_table(view.table) for view in figure.views]
     return "\n".join([*lines, "</details>\n</figure>"])
 
 
-def table(grid: Grid) -> str:
-    """A table as HTML, under its caption."""
-    kinds = [' class="number"' if i >= grid.text_columns else "" for i in range(len(grid.headings))]
+def _table(table: Table) -> str:
+    """A table under its caption; it scrolls where there is no room, its first column stays."""
+    columns = range(len(table.headings))
+    kinds = [' class="number"' if i >= table.text_columns else "" for i in columns]
     heads = [
         f'<th scope="col"{kind}>{escape(heading)}</th>' if heading else f"<td{kind}></td>"
-        for heading, kind in zip(grid.headings, kinds, strict=True)
+        for heading, kind in zip(table.headings, kinds, strict=True)
     ]
     lines = []
-    for index, (label, *cells) in enumerate(grid.rows):
+    for index, (label, *cells) in enumerate(table.rows):
         inside = "".join(
             f"<td{kind}>{_cell(cell)}</td>" for cell, kind in zip(cells, kinds[1:], strict=True)
         )
-        strong = ' class="strong"' if index in grid.strong else ""
+        strong = ' class="strong"' if index in table.strong else ""
         lines.append(f'<tr{strong}><th scope="row">{escape(label)}</th>{inside}</tr>')
-    caption = escape(grid.caption)
+    caption = escape(table.caption)
     return "\n".join(
         [
             f'<p class="caption">{caption}</p>',

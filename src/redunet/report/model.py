@@ -1,0 +1,344 @@
+"""What a page says of a model, section by section; of many classes, a part that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from redunet.core.subspaces import Subspaces
+from redunet.estimators import metrics
+from redunet.estimators.inspection import (
+    as_learnt,
+    is_whitened,
+    picture_shape,
+    rates_by_layer,
+)
+from redunet.progress import Progress, silent
+from redunet.report.blocks import (
+    Block,
+    Curve,
+    Figure,
+    HeatMap,
+    Images,
+    Lines,
+    Section,
+    Table,
+    Text,
+    View,
+)
+from redunet.report.look import AFTER, BEFORE, Look
+from redunet.report.numbers import plain, readout_name
+from redunet.report.record_figures import (
+    confusion_figure,
+    confusion_view,
+    rate_figure,
+    rate_words,
+)
+from redunet.report.samples import Samples
+
+MOST_LINES = 12
+"""Classes whose spectra are drawn."""
+
+MOST_DIRECTIONS = 6
+MOST_SIDE_BY_SIDE = 10
+"""Classes whose directions are drawn in one view."""
+
+MOST_PIXELS = 300_000
+"""Of all pictures of directions on a page; classes beyond are left out."""
+
+MOST_NAMED = 12
+MOST_ROWS = 20
+"""Classes whose memberships are drawn: those that are highest at some layer."""
+
+COLORS = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
+    "#8a6d3b", "#8a8f98", "#117a8b", "#a89c00", "#8250df", "#a01c4b",
+)  # fmt: skip
+
+
+def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
+    """Everything that a page says of a model, in order: the answer first, settings last."""
+    parts = {
+        "Summary": _summary,
+        "Confusion matrix": _confusion,
+        "Memberships by layer": _memberships,
+        "Angles between the classes": _angles,
+        "Spectra of the classes": _spectra,
+        "Leading directions of the classes": _directions,
+        "The objective by layer": _objective,
+        "Classes": _classes,
+        "Settings": _settings,
+    }
+    found = []
+    for number, (title, part) in enumerate(parts.items()):
+        progress(title.lower(), number / len(parts))
+        found.append(Section(title, part(look)))
+    return [section for section in found if section.blocks]
+
+
+def _summary(look: Look) -> list[Block]:
+    network, moments = look.network, look.model.moments_
+    layers = f"{network.n_layers} layers" if network.n_layers else "no layers"
+    how = f"{layers}, labels by {readout_name(network._settings().readout)}"
+    if look.model is not network:
+        how = f"labels by {look.model.name().replace('-', ' ')}"
+    classes = f"{len(moments):,} classes" if len(moments) > 1 else "one class"
+    said = f"A model of {classes}, learnt from {sum(moments.counts):,} samples of "
+    said += f"{moments.n_features:,} features: {how}."
+    if look.samples is not None and look.samples.y is not None:
+        right = len(look.labels) - len(look.wrong)
+        said += f" It labels {right:,} of {len(look.labels):,} samples of {look.samples.name} "
+        said += f"correctly ({right / len(look.labels):.1%})."
+    if len(look.chosen) > 1:
+        depth, stage = next(iter(look.stages.items()))
+        angle, one, other = min(_pairs(stage, [look.names[j] for j in look.chosen]))
+        said += (
+            f" The most similar classes shown are {one} and {other}, {angle:.0f}° apart {depth}."
+        )
+    blocks: list[Block] = [Text(said)]
+    if network.n_layers and not look.with_layers:
+        said = f"What the layers do is left out: a pass over {network.n_layers} layers of "
+        said += f"{len(moments):,} classes takes long, as they do not fit into {network.memory} of "
+        blocks.append(Text(f"{said}memory. Show it with --layers."))
+    return blocks
+
+
+def _pairs(stage: Subspaces, names: Sequence[str]) -> list[tuple[float, str, str]]:
+    close = stage.closeness().tolist()
+    return [(close[i][j], names[j], names[i]) for i in range(len(names)) for j in range(i)]
+
+
+def _confusion(look: Look) -> list[Block]:
+    samples = look.samples
+    if samples is None or samples.y is None:
+        return []
+    said = "All labels are correct."
+    if look.wrong:
+        more = " and more" if len(look.wrong) > MOST_NAMED else ""
+        said = f"Wrongly labelled: rows {', '.join(map(str, look.wrong[:MOST_NAMED]))}{more}."
+    view = confusion_view("the model", metrics.confusion(samples.y, look.labels))
+    return [confusion_figure([view]), Text(said)]
+
+
+def _memberships(look: Look) -> list[Block]:
+    samples = look.samples
+    if samples is None or not look.with_layers:
+        return []
+    rows = list(samples.rows)
+    if look.add_mistake and not set(rows) & set(look.wrong):
+        rows += look.wrong[:1]
+    rows.sort(key=lambda row: row not in look.wrong)
+    memberships = look.network.memberships(samples.X[rows])
+    views = [
+        _membership_view(look, samples, row, memberships[:, index])
+        for index, row in enumerate(rows)
+    ]
+    caption = "How far each layer takes the sample for one of each class, before it moves it: the "
+    caption += "softmax that stands for the unknown label. The label itself is read off after the "
+    caption += "last layer."
+    if len(look.names) > MOST_ROWS:
+        caption += f" The {MOST_ROWS} classes of highest membership, of {len(look.names)}."
+    title = "Memberships by layer"
+    return [Figure("memberships", title, caption, views, choose=f"from {samples.name}")]
+
+
+def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArray[Any]) -> View:
+    """Memberships of one sample, (layers, k)."""
+    given = look.labels[row]
+    name = f"sample {row}: labelled {given}"
+    if samples.y is not None:
+        name += f", truly {samples.y[row]}"
+    # Beyond these, a sample belongs to no class at any layer as far as an eye can see.
+    highest = memberships.max(axis=0).argsort(kind="stable")[::-1][:MOST_ROWS]
+    chosen = sorted(highest.tolist())
+    names = [look.names[j] for j in chosen]
+    by_layer = memberships[:, chosen].tolist()
+    layers = [str(number) for number in range(1, len(by_layer) + 1)]
+    top = max(range(len(names)), key=by_layer[-1].__getitem__)
+    return View(
+        name,
+        f"Heat map of the estimated memberships of sample {row} of {samples.name} in each class "
+        f"at each layer: at the last layer most in {names[top]}, {by_layer[-1][top]:.3f}; "
+        f"labelled {given}.",
+        HeatMap(
+            list(map(list, zip(*by_layer, strict=True))),
+            rows=("class", names),
+            columns=("layer", layers),
+            what="membership",
+        ),
+    )
+
+
+def _angles(look: Look) -> list[Block]:
+    if len(look.chosen) < 2:
+        return []
+    names = [look.names[j] for j in look.chosen]
+
+    def view(depth: str, stage: Subspaces) -> View:
+        close = stage.closeness().tolist()
+        smallest = [[0.0] * len(names) for _ in names]
+        for i in range(len(names)):
+            for j in range(i):
+                smallest[i][j] = smallest[j][i] = float(stage.angles(i, j)[0])
+        pairs = _pairs(stage, names)
+        (low, one, other), (high, first, second) = min(pairs), max(pairs)
+        alt = f"Heat map of the angles between the classes' subspaces {depth}: the closest are "
+        alt += f"{one} and {other}, {low:.1f} degrees; the farthest are {first} and {second}, "
+        chart = HeatMap(
+            close,
+            rows=("class", names),
+            columns=("class", names),
+            what="degrees",
+            bounds=(low, high if high > low else low + 1.0),
+            number_format=".1f",
+            cells=[
+                [f"{v:.0f}°" if i != j else "" for j, v in enumerate(row)]
+                for i, row in enumerate(close)
+            ],
+            notes=[
+                [
+                    "the class itself" if i == j else f"smallest principal angle {v:.1f}°"
+                    for j, v in enumerate(row)
+                ]
+                for i, row in enumerate(smallest)
+            ],
+            falling=True,
+            mask_diagonal=True,
+        )
+        return View(depth, f"{alt}{high:.1f} degrees.", chart)
+
+    caption = "The angle between two classes' subspaces, from the root mean square of the cosines "
+    caption += "of all their principal angles: 90° where they are orthogonal, 0° where one lies in "
+    caption += f"the other.{look.rule(len(names))}"
+    views = [view(depth, stage) for depth, stage in look.stages.items()]
+    return [Figure("angles", "Angles between the classes", caption, views, choose="angles")]
+
+
+def _spectra(look: Look) -> list[Block]:
+    places = sorted(look.chosen.index(j) for j in look.ranked[:MOST_LINES])
+    names = [look.names[look.chosen[place]] for place in places]
+
+    def view(depth: str, stage: Subspaces) -> View:
+        spectra = stage.spectra[places].tolist()
+        curves = [
+            Curve(f"class {name}", values, color, width=1.8)
+            for name, values, color in zip(names, spectra, COLORS, strict=False)
+        ]
+        alt = f"Line chart of the eigenvalues of each class {depth}, as shares of its energy; "
+        leading = ", ".join(f"{n} {v[0]:.3f}" for n, v in zip(names, spectra, strict=True))
+        lines = Lines(
+            curves,
+            x="direction",
+            y="share of the class's energy",
+            point="direction",
+            number_format=".3g",
+            bounds=(1e-6, 1.5 * max(values[0] for values in spectra)),
+            logarithmic=True,
+            named=False,
+        )
+        return View(depth, f"{alt}the first: {leading}.", lines)
+
+    caption = "Eigenvalues of each class's second moment as shares of their sum, largest first, on "
+    caption += "a logarithmic scale: the sooner a line falls, the fewer directions hold the class."
+    caption += look.rule(len(names))
+    views = [view(depth, stage) for depth, stage in look.stages.items()]
+    return [Figure("spectra", "Spectra of the classes", caption, views, choose="spectra")]
+
+
+def _directions(look: Look) -> list[Block]:
+    shape, guessed = picture_shape(look.model)
+    if shape is None:
+        return []
+    stages = {depth: look.stages[depth] for depth in (BEFORE, AFTER) if depth in look.stages}
+    if is_whitened(look.network):
+        stages = {"before the whitening": as_learnt(look.network, MOST_DIRECTIONS, look.chosen)}
+    d = look.model.moments_.n_features
+    count = min(MOST_DIRECTIONS, *(b.shape[1] for stage in stages.values() for b in stage.bases))
+    most = max(1, MOST_PIXELS // (d * count * len(stages)))
+    drawn = sorted(look.chosen.index(j) for j in look.ranked[:most])
+    caption = "The leading eigenvectors of each class as pictures, each scaled so that its largest "
+    caption += "value is 1 in size; "
+    caption += "grey is zero." if len(shape) == 3 else "blue and red are opposite signs."
+    caption += look.rule(len(drawn))
+    if guessed:
+        caption += f" That the {d} features are pixels is a guess: they would fill a square, and "
+        caption += "none of them seems ever to be negative."
+    views = list(_direction_views(look, stages, drawn, shape, count))
+    title = "Leading directions of the classes"
+    return [Figure("directions", title, caption, views, choose="directions")]
+
+
+def _direction_views(
+    look: Look,
+    stages: dict[str, Subspaces],
+    drawn: Sequence[int],
+    shape: tuple[int, ...],
+    count: int,
+) -> Iterator[View]:
+    """A view for each depth and for each few classes."""
+    numbers = [str(number) for number in range(1, count + 1)]
+    for depth, stage in stages.items():
+        for start in range(0, len(drawn), MOST_SIDE_BY_SIDE):
+            places = drawn[start : start + MOST_SIDE_BY_SIDE]
+            names = [look.names[look.chosen[place]] for place in places]
+            tiles = []
+            for place in places:
+                basis = stage.bases[place][:, :count]
+                # A direction has no sign of its own: the stronger side is shown as positive.
+                signed = basis * torch.where(basis.sum(dim=0) < 0, -1.0, 1.0)
+                scaled = signed / signed.abs().amax(dim=0)
+                tiles.append([direction.reshape(shape).tolist() for direction in scaled.mT])
+            shares = stage.spectra[places][:, :count].mT.tolist()
+            size = " × ".join(map(str, shape[:2]))
+            alt = f"Pictures of {size} pixels, {count} for each of {len(names)} classes: the "
+            alt += f"directions along which a class has most energy, {depth}."
+            which = f", {names[0]} to {names[-1]}" if len(drawn) > MOST_SIDE_BY_SIDE else ""
+            images = Images(
+                list(zip(*tiles, strict=True)),
+                rows=("direction", numbers),
+                columns=("class", names),
+                what="share of the class's energy",
+                figures=[[f"{share:.1%}" for share in line] for line in shares],
+            )
+            yield View(depth + which, alt, images)
+
+
+def _objective(look: Look) -> list[Block]:
+    if not look.with_layers:
+        return []
+    rates = rates_by_layer(look.network)
+    return [Text(rate_words(rates)), rate_figure(rates, "The objective by layer")]
+
+
+def _classes(look: Look) -> list[Block]:
+    counts = look.model.moments_.counts
+    rows = []
+    for place, j in enumerate(look.chosen):
+        ranks = [stage.bases[place].shape[1] for stage in look.stages.values()]
+        energies = [
+            f"{float(stage.spectra[place, :rank].sum()):.1%}"
+            for stage, rank in zip(look.stages.values(), ranks, strict=True)
+        ]
+        rows.append([look.names[j], f"{counts[j]:,}", str(ranks[0]), *energies])
+    headings = ["class", "samples", "components"]
+    headings += [f"energy in them {depth}" for depth in look.stages]
+    caption = f"Samples and subspaces.{look.rule(len(rows))}".removesuffix(".")
+    return [Table(caption, headings, rows)]
+
+
+def _settings(look: Look) -> list[Block]:
+    model, features = look.model, look.model.features
+    own = {"estimator": model.name(), **model.own_settings()}
+    if model is look.network:
+        own = model._plain_settings()
+    facts = {
+        "feature map": "none: samples as they are" if features is None else features.kind,
+        "feature map learnt from data": "yes" if features and features.learnt_from_data else "no",
+        "normalize": model.normalize,
+        **{key: plain(value) for key, value in own.items()},
+    }
+    rows = list(map(list, facts.items()))
+    return [Table("Of the model", ["setting", "value"], rows, text_columns=2)]

@@ -1,0 +1,135 @@
+"""The sentences beside a record's tables."""
+
+from __future__ import annotations
+
+from redunet.report.numbers import (
+    Record,
+    is_same,
+    label,
+    last,
+    paper_rows,
+    plain,
+    shown,
+    signed,
+    three,
+)
+
+FORGETFUL = ("finetune", "lwf", "ewc", "si")
+MOST_SUMMED_UP = 4
+
+
+def summary(record: Record) -> list[str]:
+    """What came out, in a sentence a network."""
+    methods = record["methods"]
+    paper = paper_rows(record).get("ReduNet", ())
+    said = []
+    for method in [one for one in methods if one["method"] == "redunet"][:MOST_SUMMED_UP]:
+        count = min(len(run["tasks"]) for run in method["runs"])
+        text = f"{label(method)}: accuracy {shown(last(method))} on all classes seen after task "
+        text += f"{count}"
+        text += f" (mean of {len(method['runs'])} seeds)" if len(method["runs"]) > 1 else ""
+        if len(paper) >= count:
+            theirs = round(paper[count - 1], 3)
+            apart = signed(round(last(method).mean, 3) - theirs)
+            text += f"; the paper reports {three(theirs)}, a difference of {apart}"
+        compared = [run["joint"]["equivalence"] for run in method["runs"] if run.get("joint")]
+        if compared and all(map(is_same, compared)):
+            text += "; identical to joint training, to the byte"
+        said.append(f"{text}.")
+    if len({method["method"] for method in methods}) > 1:
+        best = max(methods, key=lambda method: last(method).mean)
+        said.append(f"Highest after the last task: {label(best)}, {shown(last(best))}.")
+    return said
+
+
+def result_notes(record: Record) -> list[str]:
+    """What a reader of the accuracies should know."""
+    methods = record["methods"]
+    said = []
+    if any(method["method"] in FORGETFUL for method in methods):
+        said.append(what_to_expect(len(record["stream"])))
+    if any(method["method"] == "joint" for method in methods):
+        said.append(
+            "Joint training learns all classes at once by gradient descent: what the gradient "
+            "methods could reach if they forgot nothing. It has a figure for the last task alone."
+        )
+    exact = [label(method) for method in methods if method["type"] == "moments"]
+    if exact and len(methods) > 1:
+        names = "all methods" if len(exact) == len(methods) else ", ".join(exact)
+        said.append(f"Computed from class moments, and so the same task by task as joint: {names}.")
+    seeds = sorted({run["seed"] for m in methods if m["random"] for run in m["runs"]})
+    if seeds:
+        words = f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else f"seed {seeds[0]}"
+        deviation = "; ± is the standard deviation over seeds (n − 1)" if len(seeds) > 1 else ""
+        said.append(f"Random methods ran with {words}{deviation}.")
+    if once := [label(method) for method in methods if not method["random"]]:
+        names = "it" if len(once) == len(methods) else ", ".join(once)
+        said.append(f"Nothing is random in {names}.")
+    if record.get("chosen_on"):
+        how = [
+            f"{label(method).split(',')[0]}: {method['chosen']}"
+            for method in methods
+            if method.get("chosen") and method["method"] not in ("subspace", "ncm")
+        ]
+        said.append(f"{record['chosen_on']} Settings: {'; '.join(how)}.")
+    if paper_rows(record):
+        said.append(f"Theirs: as printed in {record['paper']['source']}, not run again here.")
+    for method in methods:
+        for run in method["runs"]:
+            if run.get("calibration_error") is not None:
+                error = run["calibration_error"]
+                said.append(f"Expected calibration error of {label(method)}: {error:.4f}.")
+    return said
+
+
+def what_to_expect(n_tasks: int) -> str:
+    """Why some methods end near chance in this setting."""
+    return (
+        f"About 1/{n_tasks} = {1 / n_tasks:.3g} is what fine-tuning, LwF, oEWC and SI are expected "
+        f"to show after {n_tasks} tasks: without a task identity at test time the outputs of the "
+        f"last task win, and a penalty on weights or old outputs never compares classes that were "
+        f"not seen together."
+    )
+
+
+def changed_and_missing(record: Record) -> list[str]:
+    """What was not run with the usual settings, or not at all."""
+    said = []
+    if changed := [
+        f"{label(method)}: {key} {plain(change['here'])} (usually {plain(change['usual'])})"
+        for method in record["methods"]
+        for key, change in (method.get("changed") or {}).items()
+    ]:
+        said.append(f"Not with the usual settings: {'; '.join(changed)}.")
+    if record.get("missing"):
+        said.append(f"Missing: {'; '.join(_missing(record))}.")
+    return said
+
+
+def _missing(record: Record) -> list[str]:
+    there = {method["name"] for method in record["methods"]}
+    whole: dict[str, None] = {}
+    parts = []
+    for one in record["missing"]:
+        if one["name"] not in there and not one["tasks_done"]:
+            whole[one["name"]] = None
+        else:
+            done = f", {one['tasks_done']} tasks done" if one["tasks_done"] else ""
+            parts.append(f"{one['name']} seed {one['seed']}{done}")
+    return [*([", ".join(whole)] if whole else []), *parts]
+
+
+def cost_notes(record: Record) -> list[str]:
+    """What a reader of the costs should know."""
+    said = []
+    if any(method["type"] == "moments" for method in record["methods"]):
+        said.append(
+            "Methods on class moments add up moments while they learn, and build the rest when "
+            "they first label: both times count."
+        )
+    if any(run["tasks"][-1].get("bytes") for m in record["methods"] for run in m["runs"]):
+        said.append(
+            "Bytes are counted in the file saved after the last task; parameters are all that is "
+            "neither moments nor exemplars."
+        )
+    return said

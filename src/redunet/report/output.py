@@ -1,0 +1,169 @@
+"""Reports as files: a folder of a record, a page of models and records."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
+from redunet.estimators import Estimator, load
+from redunet.files import make_folder, refuse_overwriting, write_bytes
+from redunet.progress import Progress, silent
+from redunet.report.blocks import Chapter, Figure
+from redunet.report.html import to_html
+from redunet.report.look import Look
+from redunet.report.model import model_sections
+from redunet.report.numbers import Record
+from redunet.report.samples import read_samples
+from redunet.report.sections import chapter, in_short
+from redunet.report.text import for_terminal, to_markdown
+
+
+def write(record: Record, folder: Path) -> list[Path]:
+    """Write a record and its report into a folder.
+
+    Parameters
+    ----------
+    record : mapping
+        Of version 2.
+    folder : Path
+        Made where it is missing.
+
+    Returns
+    -------
+    list of Path
+        What was written: ``record.json``, ``report.html``, ``report.md``, and a
+        PNG file for each figure.
+    """
+    from redunet.report.png import png  # Matplotlib takes long to load
+
+    make_folder(folder)
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    files = {"record.json": text.encode() + b"\n"}
+    found = chapter(record)
+    figures = [b for section in found.sections for b in section.blocks if isinstance(b, Figure)]
+    names = [figure.name for figure in figures]
+    files["report.html"] = to_html([found]).encode()
+    files["report.md"] = to_markdown(found, names).encode()
+    files |= {f"{figure.name}.png": png(figure) for figure in figures}
+    for name, data in files.items():
+        write_bytes(folder / name, data)
+    return [folder / name for name in files]
+
+
+def terminal(record: Record) -> list[Any]:
+    """What a command prints of a record: Rich tables and paragraphs."""
+    return [str(record["what"]), *for_terminal(in_short(record))]
+
+
+def page(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    samples: str | None = None,
+    rows: Sequence[int] = (),
+    classes: Sequence[str] = (),
+    layers: bool | None = None,
+    device: str = "auto",
+    memory: str = "2GB",
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> int:
+    """Write one page of models and records.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Model files, and records of version 2.
+    out : Path
+        The page; written whole or not at all.
+    samples : str, default=None
+        A data set or a file of samples, to show how the models label them.
+    rows : sequence of int, default=the first of each class
+        Which of them to show layer by layer.
+    classes : sequence of str, default=all, or of many the most similar
+        Which of a model's classes to show.
+    layers : bool, default=None
+        Whether to show what a model's layers do; None means where they fit into
+        ``memory`` or samples pass through them anyway.
+    device, memory
+        As for `ReduNetClassifier`.
+    data_dir : Path, default=None
+        Where a data set may lie already.
+    progress : callable, default=nothing
+        Told what begins, and which share of the whole is done.
+
+    Returns
+    -------
+    int
+        Bytes of the page.
+    """
+    if rows and samples is None:
+        raise SettingsError("expected --rows of samples, got none: name them with --samples")
+    refuse_overwriting(out, [*paths, *([samples] if samples else [])])
+    chapters = []
+    models = 0
+    for index, path in enumerate(paths):
+
+        def tell(what: str, share: float, index: int = index, path: Path = path) -> None:
+            progress(f"{path.name}, {what}", (index + share) / len(paths))
+
+        tell("reading", 0.0)
+        read = _read(path, device, memory)
+        if isinstance(read, dict):
+            chapters.append(_record_chapter(read, path))
+            continue
+        models += 1
+        named = read_samples(samples, read, rows, data_dir) if samples else None
+        look = Look(read, named, classes, layers, add_mistake=not rows)
+        with warnings.catch_warnings():
+            # scikit-learn: arrays have no column names; the reader has matched these already.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            chapters.append(Chapter(f"Model {path.name}", model_sections(look, tell)))
+    if samples and not models:
+        raise SettingsError("expected a model to show --samples of, got records only")
+    data = to_html(chapters).encode()
+    write_bytes(out, data)
+    return len(data)
+
+
+def _read(path: Path, device: str, memory: str) -> Estimator | dict[str, Any]:
+    """The model or the record in a file."""
+    try:
+        with open(path, "rb") as file:
+            # The first byte of a model's file is that of a length, a multiple of eight.
+            is_record = file.read(1) == b"{"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise FileAccessError(f"cannot read {path}: {why}") from error
+    if not is_record:
+        try:
+            return load(path, device, memory)
+        except ModelFileError as error:
+            raise ModelFileError(f"expected a model or a record, but {error}") from error
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"expected a record in {path}, but it is not JSON: {error}") from None
+    found: dict[str, Any] = record
+    return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"expected a number, got {word}")
+
+
+def _record_chapter(record: Record, path: Path) -> Chapter:
+    """The chapter of a record that somebody else may have written."""
+    try:
+        found = chapter(record)
+        to_html([found])  # words and numbers that are neither come to light only here
+        return found
+    except DataError as error:
+        raise DataError(f"cannot show {path}: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__} {error}"
+        raise DataError(f"expected {path} to be a whole record, but it is not: {said}") from error

@@ -1,0 +1,122 @@
+"""What was run, where and when; and the settings that were tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redunet.report.blocks import Block, Code, Table, Text
+from redunet.report.numbers import UNKNOWN, Record, in_bytes, label, plain
+
+MOST_CANDIDATES = 20
+
+
+def what_was_run(record: Record) -> list[Block]:
+    """The command, the stream, all settings, and where and when."""
+    blocks: list[Block] = [Code(record["command"])] if record["command"] else []
+    if record.get("seconds"):
+        blocks.append(Text(f"It took {record['seconds'] / 60:.1f} minutes."))
+    counts = ("train_samples", "test_samples")
+    stream = [
+        [
+            str(number),
+            ", ".join(map(str, task["classes"])),
+            *(f"{task[key]:,}" if task.get(key) is not None else UNKNOWN for key in counts),
+        ]
+        for number, task in enumerate(record["stream"], 1)
+    ]
+    if stream:
+        headings = ["task", "classes", "training samples", "test samples, all classes seen"]
+        blocks.append(Table("The data as tasks", headings, stream, text_columns=2))
+    settings = [
+        [label(m), in_line(m["settings"]), _seeds(m), m.get("chosen") or UNKNOWN]
+        for m in record["methods"]
+    ]
+    if own := (record.get("orders") or {}).get("settings"):
+        settings.append(["ReduNet", in_line(own), UNKNOWN, UNKNOWN])
+    headings = ["method", "settings", "seeds", "how they were chosen"]
+    blocks.append(Table("Settings and seeds", headings, settings, text_columns=4))
+    return [*blocks, *_memory(record), *environment(record)]
+
+
+def in_line(settings: Record) -> str:
+    """Settings in one line."""
+    return ", ".join(f"{key} {plain(value)}" for key, value in settings.items()) or UNKNOWN
+
+
+def _seeds(method: Record) -> str:
+    seeds = [str(run["seed"]) for run in method["runs"]]
+    return ", ".join(seeds) if method["random"] else UNKNOWN
+
+
+def _memory(record: Record) -> list[Block]:
+    """The most memory that a method's runs held."""
+    rows = []
+    for method in record["methods"]:
+        keys = "peak_memory_bytes", "peak_device_memory_bytes"
+        most = [max((run.get(key) or 0 for run in method["runs"]), default=0) for key in keys]
+        features = max((run.get("n_features") or 0 for run in method["runs"]), default=0)
+        if any(most):
+            sizes = [in_bytes(size) if size else UNKNOWN for size in most]
+            rows.append([label(method), f"{features:,}" if features else UNKNOWN, *sizes])
+    headings = ["method", "features", "memory", "GPU memory"]
+    return [Table("Most memory held at once", headings, rows)] if rows else []
+
+
+def environment(record: Record) -> list[Block]:
+    """Where and when, runs made alike together."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for method in record.get("methods", ()):
+        for run in method["runs"]:
+            if run.get("machine"):
+                name = f"{label(method)} {run['seed']}" if method["random"] else label(method)
+                places.setdefault(_place(run), []).append(name)
+    if record.get("machine"):
+        whole = "the record as a whole" if places else "all"
+        places.setdefault(_place(record), []).append(whole)
+    rows = [[", ".join(names), *place] for place, names in places.items()]
+    headings = ["method and seed", "date", "machine", "versions"]
+    return [Table("Date, machine and versions", headings, rows, text_columns=4)] if rows else []
+
+
+def _place(run: Record) -> tuple[str, str, str]:
+    machine = run["machine"]
+    where = machine.get("gpu") or f"{machine['processor']}, {machine['threads']} threads"
+    versions = ", ".join(f"{name} {value}" for name, value in (run.get("versions") or {}).items())
+    return plain(run.get("date")), where, versions
+
+
+def candidates(record: Record) -> list[Block]:
+    """The best settings that were tried."""
+    found = record["candidates"]
+    names = list(dict.fromkeys(key for candidate in found for key in candidate))
+    rows = [[_value(key, one.get(key)) for key in names] for one in found[:MOST_CANDIDATES]]
+    tried = record.get("tried") or len(found)
+    said = f"{tried} combinations were tried. Chosen on {record['chosen_on']}; trained on "
+    said += f"{record['trained_on']}."
+    rules = {"held_out": "Best held-out accuracy", "paper": "Best by the paper's rule"}
+    best = [
+        f"{words}: {in_line(record['chosen'][rule])}."
+        for rule, words in rules.items()
+        if record["chosen"].get(rule)
+    ]
+    headings = [name.replace("_", " ") for name in names]
+    caption = f"The best {len(rows)} of {len(found)} candidates"
+    return [*map(Text, best), Table(caption, headings, rows, strong=[0]), Text(said)]
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None and key.endswith("accuracy"):
+        return UNKNOWN
+    return f"{value:.4f}" if key.endswith("accuracy") else plain(value)
+
+
+def searched(record: Record) -> list[Block]:
+    """The values that were tried, all other settings, and where and when."""
+    grid = [[key, ", ".join(map(plain, values))] for key, values in record["grid"].items()]
+    rest = [[key, plain(value)] for key, value in record["settings"].items()]
+    return [
+        *([Code(record["command"])] if record["command"] else []),
+        Table("Values tried", ["setting", "values"], grid, text_columns=2),
+        Table("All other settings", ["setting", "value"], rest, text_columns=2),
+        *environment(record),
+    ]

@@ -1,0 +1,108 @@
+"""Tables and reports as Markdown and for the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Literal
+from urllib.parse import quote
+
+from rich import box
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from redunet.report.blocks import Block, Chapter, Code, Figure, Section, Table, Text
+
+
+def to_markdown(chapter: Chapter, pictures: Collection[str]) -> str:
+    """A report as Markdown.
+
+    Parameters
+    ----------
+    chapter : Chapter
+    pictures : collection of str
+        Names of the figures that lie beside the report as PNG files; others are left out.
+    """
+    blocks = [f"# {markdown_text(chapter.title)}"]
+    for section in chapter.sections:
+        lines = [_markdown(block, pictures) for block in section.blocks]
+        if any(lines):
+            blocks += [f"## {section.title}", *filter(None, lines)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _markdown(block: Block, pictures: Collection[str]) -> str:
+    match block:
+        case Text(text):
+            return markdown_text(text)
+        case Code(text):
+            runs = map(len, re.findall("`+", text))
+            fence = "`" * max(3, 1 + max(runs, default=0))
+            return f"{fence}sh\n{text}\n{fence}"
+        case Table():
+            return f"{markdown_text(block.caption)}:\n\n{markdown_table(block)}"
+        case Figure(name) if name in pictures:
+            alt = markdown_text(block.views[0].alt)
+            return f"![{alt}]({quote(name)}.png)\n\n{markdown_text(block.caption)}"
+    return ""
+
+
+def markdown_table(table: Table) -> str:
+    r"""A table as Markdown, without its caption, whatever characters it has in it.
+
+    Examples
+    --------
+    >>> print(markdown_table(Table("", ["", "task 1"], [["a|b", "0.999"]])))
+    |  | task 1 |
+    | --- | ---: |
+    | a\|b | 0.999 |
+    """
+    width = range(len(table.headings))
+    rules = ["---" if column < table.text_columns else "---:" for column in width]
+    lines = [[markdown_text(heading) for heading in table.headings], rules]
+    for index, row in enumerate(table.rows):
+        label, *cells = map(markdown_text, row)
+        lines.append([f"**{label}**" if index in table.strong and label else label, *cells])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def markdown_text(text: str) -> str:
+    """Text as Markdown that shows it as it is, on one line."""
+    text = " ".join(text.split())
+    text = re.sub(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def for_terminal(sections: Sequence[Section]) -> Iterator[Any]:
+    """Tables and paragraphs of sections, to be printed by a Rich console."""
+    for section in sections:
+        for block in section.blocks:
+            match block:
+                case Table():
+                    yield terminal_table(block)
+                case Text(text):
+                    yield RichText(text)
+
+
+def terminal_table(table: Table) -> RichTable:
+    """A table for the terminal; deviations and long headings go on lines of their own."""
+    found = RichTable(
+        title=RichText(table.caption),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        pad_edge=False,
+    )
+    for index, heading in enumerate(table.headings):
+        justify: Literal["left", "right"] = "left" if index < table.text_columns else "right"
+        fixed = index >= table.text_columns
+        found.add_column(RichText(heading.replace(" ", "\n")), justify=justify, no_wrap=fixed)
+    for index, row in enumerate(table.rows):
+        style = "bold" if index in table.strong else ""
+        found.add_row(*map(_terminal_cell, row), style=style)
+    return found
+
+
+def _terminal_cell(cell: str) -> RichText:
+    mean, plus_minus, deviation = cell.partition(" ± ")
+    return RichText.assemble(mean, (f"\n±{deviation}", "dim")) if plus_minus else RichText(cell)

@@ -106,7 +106,7 @@ def test_samples_of_a_file(digits: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", X=X[1:40:2].reshape(-1, 8, 8), y=y[1:40:2])
     page([digits], out, samples=str(tmp_path / "mine.npz"), rows=[3, 17])
     assert len(plots(out)[1]) == 2
-    assert "<option>sample 3: labelled 7, truly 7</option>" in out.read_text()
+    assert "<option>sample 3: labelled 7, true class 7</option>" in out.read_text()
     np.save(tmp_path / "mine.npy", X[:3])
     page([digits], out, samples=str(tmp_path / "mine.npy"))
     assert "Confusion matrix" not in titles(out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -95,13 +94,6 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
             labels = reader.set_params(**one.plan.network().to_dict()).predict(vectors)
             rows.append(_row(one, shared.experiment, d, float(np.mean(labels == y_test))))
     return rows
-
-
-def timed_ablation(shared: SharedMoments, model: ReduNetClassifier) -> dict[str, Any]:
-    """The rows, and the seconds that they took."""
-    start = time.perf_counter()
-    rows = ablation(shared, model)
-    return {"rows": rows, "seconds": round(time.perf_counter() - start, 3)}
 
 
 def _features(experiment: Experiment) -> Sequence[Any]:

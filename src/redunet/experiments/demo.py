@@ -45,7 +45,7 @@ def run_demo(out: Path, on_task: Callable[[Sequence[Row]], None] | None = None) 
     digits = replace(digits, **flat)
     rows: list[Row] = []
 
-    def after_task(model: Any, seen: Any, make: Any, row: Row) -> Row:
+    def after_task(make: Any, model: Any, seen: Any, row: Row) -> Row:
         joint = joint_check(model, seen, make)
         accuracy = row["readings"]["ReduNet"]["accuracy"]
         seconds = sum(row["seconds"].values())

@@ -140,7 +140,8 @@ class Method:
             settings_for = getattr(GRADIENT[key], "usual_settings", None)
             usual = settings_for(experiment.data) if settings_for else {}
             own = known_settings(key, changes, [*usual, *_parameters(GRADIENT[key])])
-            return cls(key, experiment, {**usual, **own}, usual, "as published")
+            chosen = f"as published, but for {', '.join(own)}" if own else "as published"
+            return cls(key, experiment, {**usual, **own}, usual, chosen)
         defaults = CLOSED_FORM[key]().own_settings()
         own = known_settings(key, CLOSED_FORM[key].named_today(changes), list(defaults))
         chosen_here = CHOSEN.get((recipe, experiment.data), {}).get(key)
@@ -219,7 +220,7 @@ class Method:
             return self.experiment.estimator(None, device, memory)
         if self.key == "subspace":
             return self.experiment.estimator(None, device, memory, **NO_LAYERS)
-        scaling = {name: getattr(self.experiment.plan, name) for name in InputSettings.names()}
+        scaling = InputSettings.of(self.experiment.plan).to_dict()
         return CLOSED_FORM[self.key](**self.settings, **scaling, device=device)
 
     def learner(self, tasks: Sequence[Task], seed: int, device: str) -> Learner:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from redunet.estimators.inspection import rates_by_layer
-from redunet.experiments.ablation import check_variants, timed_ablation
+from redunet.experiments.ablation import ablation, check_variants
 from redunet.experiments.equivalence import joint_check
 from redunet.experiments.experiment import Experiment, with_defaults
 from redunet.experiments.methods import Method, check_alike, names
@@ -44,8 +44,8 @@ class Runs:
         Whether to compare ReduNet with joint training, and with its parts alone,
         after the last task, for the first seed.
     after_task : callable, default=None
-        From ReduNet's model, the tasks seen, what makes a model that has learnt
-        nothing, and the row of the record, to further entries of the row.
+        From what makes a model that has learnt nothing, ReduNet's model, the tasks
+        seen, and the row of the record, to further entries of the row.
     """
 
     experiment: Experiment
@@ -95,8 +95,7 @@ class Runs:
             run_so_far(folder / "record.json", settings[folder])
             if not method.on_moments:
                 method.learner(tasks, seed, self.device)
-        if any(method.on_moments for method in self.methods):
-            first = next(method for method in self.methods if method.on_moments)
+        if first := next((method for method in self.methods if method.on_moments), None):
             shared = self.shared(first.seeds(self.seeds)[0])
             shared.learner()
             self.experiment.components(shared.n_features)
@@ -143,14 +142,11 @@ class Runs:
         if self.joint and first:
             at_end["joint"] = lambda model: joint_check(model, shared.tasks, shared.learner)
         if self.ablate and first:
-            at_end["ablation"] = lambda model: timed_ablation(shared, model)
+            at_end["ablation"] = lambda model: ablation(shared, model)
         after = self.after_task
-        if after is None:
-            return {"at_end": at_end}
-        made = shared.learner
         return {
             "at_end": at_end,
-            "after_task": lambda model, seen, row: after(model, seen, made, row),
+            "after_task": after and (lambda *about: after(shared.learner, *about)),
         }
 
     def _folder(self, method: str, seed: int) -> Path:
@@ -221,7 +217,7 @@ class Runs:
             **({"split": split} if (split := getattr(self.data, "split", None)) else {}),
             "methods": rows,
             "missing": missing,
-            **({"ablation": ablations[0]["rows"]} if ablations else {}),
+            **({"ablation": ablations[0]} if ablations else {}),
             **more,
             "date": max(dates, default=None),
             **{key: one[key] for one in same for key in ("machine", "versions") if key in one},

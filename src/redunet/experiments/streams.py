@@ -13,12 +13,8 @@ from redunet.errors import SettingsError
 from redunet.validation import Declared, setting, whole
 
 
-class LabelledImages(Protocol):
-    """A data set: arrays of samples and labels for training and for test."""
-
-    @property
-    def name(self) -> str:
-        """A short name."""
+class Arrays(Protocol):
+    """Samples and labels for training and for test."""
 
     @property
     def x_train(self) -> NDArray[Any]:
@@ -35,6 +31,22 @@ class LabelledImages(Protocol):
     @property
     def y_test(self) -> NDArray[Any]:
         """Their labels, (n,)."""
+
+
+class LabelledImages(Arrays, Protocol):
+    """A data set."""
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+
+
+class AnyTask(Arrays, Protocol):
+    """What a stream is a sequence of."""
+
+    @property
+    def classes(self) -> Sequence[Any]:
+        """The labels that the task brings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,30 +69,6 @@ class Samples:
     y_test: NDArray[Any]
     name: str = "own data"
     split: str | None = None
-
-
-class AnyTask(Protocol):
-    """What a stream is a sequence of: classes, and their samples and labels."""
-
-    @property
-    def classes(self) -> Sequence[Any]:
-        """The labels that the task brings."""
-
-    @property
-    def x_train(self) -> NDArray[Any]:
-        """Training samples, (n, …)."""
-
-    @property
-    def y_train(self) -> NDArray[Any]:
-        """Their labels, (n,)."""
-
-    @property
-    def x_test(self) -> NDArray[Any]:
-        """Test samples, (n, …)."""
-
-    @property
-    def y_test(self) -> NDArray[Any]:
-        """Their labels, (n,)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,11 @@
-"""Choosing settings on training data: test data cannot be touched, it is not even passed in.
+"""Choosing settings on training data; test data is not even passed in.
 
 Two rules. *Held out*: the network is built from all but some samples of each
 class, which are then labelled. *The paper's*: the network is built from
 everything and the training samples' estimated memberships at the last layer
 are compared with their labels; the samples held out are then added to what
-was learnt of the others, which is exact. Both look at the same samples, at
-most a stated number of each class. Closed-form rivals know the first rule only.
+was learnt of the others, which is exact. Both use the same samples, at
+most a stated number of each class. Closed-form methods know the first rule only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from redunet.errors import SettingsError
 from redunet.estimators import CLOSED_FORM, storage
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import resolve_device
+from redunet.estimators.settings import InputSettings, resolve_device
 from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import names
 from redunet.experiments.record import VERSION, environment, write_record
@@ -94,7 +94,7 @@ def tune(
     seed : int, default=0
         Of the choice of these samples, and of combinations where not all are tried.
     paper_rule : bool, default=True
-        Whether to compute the paper's rule too, at the price of a second network.
+        Whether to compute the paper's rule too, which takes a second network.
     most : int, default=None
         At most so many networks: where the grid has more combinations, so many
         of them are drawn at random. None tries all.
@@ -137,15 +137,9 @@ def tune(
     if paper_rule:
         # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
         chosen["paper"] = max(candidates, key=lambda c: c["estimated_label_accuracy"])
-    return {
-        "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
-        "trained_on": f"{int((~mask).sum())} other training samples"
-        + (" (held_out), all (paper)" if paper_rule else ""),
-        "tried": tried,
-        "seed": seed,
-        "chosen": chosen,
-        "candidates": candidates,
-    }
+    found = _found(mask, per_class, tried, seed, candidates) | {"chosen": chosen}
+    found["trained_on"] += " (held_out), all (paper)" if paper_rule else ""
+    return found
 
 
 def tune_closed_form(
@@ -159,7 +153,7 @@ def tune_closed_form(
     most: int | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Try combinations of a closed-form rival's settings on training data.
+    """Try combinations of a closed-form method's settings on training data.
 
     Parameters
     ----------
@@ -196,6 +190,17 @@ def tune_closed_form(
         accuracy = float(np.mean(rest.set_params(**settings).predict(x_out) == y_out))
         candidates.append({**settings, "held_out_accuracy": accuracy})
     candidates.sort(key=lambda c: -c["held_out_accuracy"])
+    return _found(mask, per_class, tried, seed, candidates)
+
+
+def _found(
+    mask: NDArray[np.bool_],
+    per_class: int,
+    tried: str,
+    seed: int,
+    candidates: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What a search gives: candidates, best first, and on which samples they were compared."""
     return {
         "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
         "trained_on": f"{int((~mask).sum())} other training samples",
@@ -322,9 +327,10 @@ def tune_experiment(
         model = experiment.estimator(features, device, memory)
         found = tune(model, x, y, grid, n_components=n_components, paper_rule=paper_rule, **how)
     else:
-        rival = CLOSED_FORM[method](features=features, device=device)
-        grid = rival.named_today(grid)
-        found = tune_closed_form(rival, x, y, grid, **how)
+        scaling = InputSettings.of(experiment.plan).to_dict()
+        closed = CLOSED_FORM[method](features=features, device=device, **scaling)
+        grid = closed.named_today(grid)
+        found = tune_closed_form(closed, x, y, grid, **how)
         settings = {key: value for key, value in settings.items() if key not in NETWORK}
     record = {
         "kind": "tune",

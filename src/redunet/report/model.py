@@ -136,9 +136,10 @@ def _memberships(look: Look) -> list[Block]:
         _membership_view(look, samples, row, memberships[:, index])
         for index, row in enumerate(rows)
     ]
-    caption = "How far each layer takes the sample for one of each class, before it moves it: the "
-    caption += "softmax that stands for the unknown label. The label itself is read off after the "
-    caption += "last layer."
+    caption = (
+        "The membership of the sample in each class that each layer estimates before it moves "
+    )
+    caption += "the sample: a softmax. The label itself is read off after the last layer."
     if len(look.names) > MOST_ROWS:
         caption += f" The {MOST_ROWS} classes of highest membership, of {len(look.names)}."
     title = "Memberships by layer"
@@ -150,7 +151,7 @@ def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArra
     given = look.labels[row]
     name = f"sample {row}: labelled {given}"
     if samples.y is not None:
-        name += f", truly {samples.y[row]}"
+        name += f", true class {samples.y[row]}"
     # Beyond these, a sample belongs to no class at any layer as far as an eye can see.
     highest = memberships.max(axis=0).argsort(kind="stable")[::-1][:MOST_ROWS]
     chosen = sorted(highest.tolist())

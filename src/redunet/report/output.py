@@ -10,6 +10,7 @@ from typing import Any
 
 from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
 from redunet.estimators import Estimator, load
+from redunet.estimators.lazy import StreamingWarning
 from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
@@ -122,6 +123,7 @@ def page(
         with warnings.catch_warnings():
             # scikit-learn: arrays have no column names; the reader has matched these already.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            warnings.simplefilter("ignore", StreamingWarning)  # a page makes few passes
             chapters.append(Chapter(f"Model {path.name}", model_sections(look, tell)))
     if samples and not models:
         raise SettingsError("expected a model to show --samples of, got records only")
@@ -160,7 +162,7 @@ def _record_chapter(record: Record, path: Path) -> Chapter:
     """The chapter of a record that somebody else may have written."""
     try:
         found = chapter(record)
-        to_html([found])  # words and numbers that are neither come to light only here
+        to_html([found])  # what cannot be drawn shows only here
         return found
     except DataError as error:
         raise DataError(f"cannot show {path}: {error}") from None

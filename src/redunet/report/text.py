@@ -85,7 +85,7 @@ def for_terminal(sections: Sequence[Section]) -> Iterator[Any]:
 
 
 def terminal_table(table: Table) -> RichTable:
-    """A table for the terminal; deviations and long headings go on lines of their own."""
+    """A table for the terminal; deviations and words above numbers go on lines of their own."""
     found = RichTable(
         title=RichText(table.caption),
         title_justify="left",
@@ -94,9 +94,10 @@ def terminal_table(table: Table) -> RichTable:
         pad_edge=False,
     )
     for index, heading in enumerate(table.headings):
-        justify: Literal["left", "right"] = "left" if index < table.text_columns else "right"
-        fixed = index >= table.text_columns
-        found.add_column(RichText(heading.replace(" ", "\n")), justify=justify, no_wrap=fixed)
+        number = index >= table.text_columns
+        justify: Literal["left", "right"] = "right" if number else "left"
+        words = heading.replace(" ", "\n") if number else heading
+        found.add_column(RichText(words), justify=justify, no_wrap=number)
     for index, row in enumerate(table.rows):
         style = "bold" if index in table.strong else ""
         found.add_row(*map(_terminal_cell, row), style=style)

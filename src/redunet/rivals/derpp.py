@@ -31,7 +31,7 @@ class DarkExperienceReplay(GradientLearner):
 
     kind: ClassVar[str] = "derpp"
     title: ClassVar[str] = "DER++"
-    color: ClassVar[str] = "#CC79A7"
+    color: ClassVar[str] = "#8250df"
     marker: ClassVar[str] = "^"
     published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "mnist": {"lr": 0.03, "n_exemplars": 200, "replay_size": 128, "alpha": 0.2, "beta": 1.0},

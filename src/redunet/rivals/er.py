@@ -26,7 +26,7 @@ class ExperienceReplay(GradientLearner):
 
     kind: ClassVar[str] = "er"
     title: ClassVar[str] = "ER"
-    color: ClassVar[str] = "#E69F00"
+    color: ClassVar[str] = "#a89c00"
     marker: ClassVar[str] = "D"
     published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "mnist": {"lr": 0.01, "n_exemplars": 200, "replay_size": 10},

@@ -30,7 +30,7 @@ class ICaRL(GradientLearner):
 
     kind: ClassVar[str] = "icarl"
     title: ClassVar[str] = "iCaRL"
-    color: ClassVar[str] = "#D55E00"
+    color: ClassVar[str] = "#a01c4b"
     marker: ClassVar[str] = "s"
     published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "mnist": {"lr": 0.1, "n_exemplars": 200},

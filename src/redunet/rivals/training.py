@@ -72,7 +72,7 @@ class GradientLearner:
 
     kind: ClassVar[str]
     title: ClassVar[str]
-    color: ClassVar[str] = "#111111"
+    color: ClassVar[str] = ""
     marker: ClassVar[str] = ""
     at_once: ClassVar[bool] = False
     published: ClassVar[Mapping[str, Mapping[str, Any]]]

@@ -119,6 +119,8 @@ def test_a_bad_batch_leaves_the_model(method: str, last: Any, message: str) -> N
 def test_no_batch_is_refused() -> None:
     with refused(DataError, "at least one batch"):
         fresh().partial_fit_batches([])
+    with refused(DataError, "expected 6 feature names, got 2"):
+        fresh().partial_fit_batches([(X, y)], ["a", "b"])
 
 
 def test_a_call_looks_once_at_settings_and_device(monkeypatch: pytest.MonkeyPatch) -> None:

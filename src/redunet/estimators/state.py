@@ -131,6 +131,8 @@ class State:
                 f"X has {n_columns} features, but {owner} is expecting {self.n_features_in} "
                 f"features as input: pass the same features, or fit anew."
             )
+        if names is not None and len(names) != n_columns:
+            raise DataError(f"expected {n_columns} feature names, got {len(names)}")
         known = self.feature_names
         if names is None or known is None or names == known:
             return

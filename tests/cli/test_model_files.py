@@ -354,6 +354,23 @@ def test_inspect_says_what_a_model_holds(tmp_path: Path, model: Path) -> None:
     assert "come close to the samples themselves" in few.stderr
 
 
+@pytest.mark.parametrize("estimator", ["redunet", "nearest-mean"])
+def test_inspect_compares_a_bounded_number_of_classes(tmp_path: Path, estimator: str) -> None:
+    labels = np.concatenate([np.arange(70), np.arange(70), np.arange(20, 60)])
+    samples = np.random.default_rng(0).standard_normal((len(labels), 3))
+    np.savez(tmp_path / "d.npz", X=samples, y=labels)
+    of_network = ("--set", "n_layers=1") if estimator == "redunet" else ()
+    done("learn", tmp_path / "m", tmp_path / "d.npz", "--estimator", estimator, *of_network)
+    found = json.loads(done("inspect", tmp_path / "m", "--json").stdout)
+    assert found["compared"] == [*range(10), *range(20, 60)]
+    tables = [found["distances"]] if "distances" in found else found["closeness"]["last"].values()
+    assert all(np.shape(one) == (50, 50) for one in tables)
+    assert len(found["classes"]) == 70
+    words = redunet("inspect", tmp_path / "m")
+    assert "50 of 70 classes are compared" in words.stderr
+    assert words.exit_code == 0
+
+
 def test_verify_reads_every_byte(tmp_path: Path, model: Path) -> None:
     said = done("verify", model).stdout
     assert f"{model} is intact: 4 classes, 60 samples, 12 features, format 1." in said

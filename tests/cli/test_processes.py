@@ -170,7 +170,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         def fail(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("redunet.ReduNetClassifier.partial_fit", fail)
+        monkeypatch.setattr("redunet.estimators.MomentEstimator.partial_fit_batches", fail)
         result = CliRunner().invoke(main, ["learn", str(tmp_path / "m"), str(part)])
         assert result.exit_code == 1
         assert result.stderr == f"redunet: out of memory; {tmp_path / 'm'} is as it was\n"

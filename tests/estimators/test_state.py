@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import pkgutil
 import tempfile
 import threading
 import warnings
@@ -118,6 +119,27 @@ def test_a_bad_batch_leaves_the_model(method: str, last: Any, message: str) -> N
 def test_no_batch_is_refused() -> None:
     with refused(DataError, "at least one batch"):
         fresh().partial_fit_batches([])
+    with refused(DataError, "expected 6 feature names, got 2"):
+        fresh().partial_fit_batches([(X, y)], ["a", "b"])
+
+
+def test_a_call_looks_once_at_settings_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh(n_layers=3).fit(X, y)
+    looked: list[str] = []
+    for name in ("Settings.of", "resolve_device", "parse_memory"):
+        place, _, method = f"redunet.estimators.classifier.{name}".rpartition(".")
+        owner = pkgutil.resolve_name(place)
+        original = getattr(owner, method)
+
+        def counted(*args: Any, name: str = name, original: Any = original) -> Any:
+            looked.append(name)
+            return original(*args)
+
+        monkeypatch.setattr(owner, method, counted)
+    for ask in ("predict", "predict_proba", "decision_function", "transform", "memberships"):
+        looked.clear()
+        getattr(model, ask)(X)
+        assert sorted(looked) == ["Settings.of", "parse_memory", "resolve_device"]
 
 
 # Column names

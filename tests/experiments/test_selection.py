@@ -41,9 +41,9 @@ def test_tuning_withdraws_nothing_and_holds_one_model(
     learnt: list[int] = []
     learn = MomentEstimator._learn
 
-    def counting(self: Any, X: Any, *rest: Any, **how: Any) -> Any:
+    def counting(self: Any, state: Any, X: Any, *rest: Any) -> Any:
         learnt.append(len(X))
-        return learn(self, X, *rest, **how)
+        return learn(self, state, X, *rest)
 
     def refuse(self: Any, *given: Any) -> Any:
         raise AssertionError("samples were withdrawn")

@@ -132,3 +132,10 @@ def interrupt_loading(n: int, seed: int = 0) -> list[str]:
             else:
                 faults.append(f"load went on at bytecode {stop}")
     return faults
+
+
+if __name__ == "__main__":
+    number, start = map(int, sys.argv[1:])
+    found = interrupt(number, start)
+    sys.stdout.write("\n".join([*found, f"{number:,} interruptions, {len(found)} faults\n"]))
+    sys.exit(bool(found))

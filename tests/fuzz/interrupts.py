@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,9 +33,13 @@ class Ending(NamedTuple):
     seconds: float
 
 
-def command(*words: object, interrupt_after: float | None = None) -> Ending:
-    """Run a command in a process of its own, and interrupt it after some seconds."""
-    begun = time.monotonic()
+def command(
+    *words: object, interrupt_after: float | None = None, waiting_for: Path | None = None
+) -> Ending:
+    """Run a command in a process of its own; interrupt it after some seconds.
+
+    These are counted from its start, or from when a file is there.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "redunet", *map(str, words)],
         cwd=ROOT,
@@ -46,6 +50,9 @@ def command(*words: object, interrupt_after: float | None = None) -> Ending:
         # A background job ignores the signal, and its children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    while waiting_for and not waiting_for.exists() and process.poll() is None:
+        time.sleep(0.0005)
+    begun = time.monotonic()
     if interrupt_after is not None:
         try:
             process.wait(interrupt_after)
@@ -88,11 +95,13 @@ def fault(ending: Ending, model: Path, before: bytes, after: bytes) -> str | Non
 
 
 def sigint_storm(n: int, seed: int, at_once: int = 1) -> list[str]:
-    """Interrupt `redunet learn` n times, at random moments; half of them near its end.
+    """Interrupt `redunet learn` n times, at random moments from its start to its end.
 
     Parameters
     ----------
     n : int
+        A third of them are spread over the whole command; the others begin when it holds the
+        model: reading, saving, printing and exiting take but a tenth of its time.
     seed : int
     at_once : int, default=1
         How many commands run side by side.
@@ -102,46 +111,55 @@ def sigint_storm(n: int, seed: int, at_once: int = 1) -> list[str]:
     list of str
         What went wrong: empty where every command ended as it should.
     """
-    rng = np.random.default_rng(seed)
-    with _example() as (before, after, data, seconds, folder):
-        # From the first import on; then closely around reading, saving, printing and exiting.
-        moments = np.where(
-            np.arange(n) % 2, rng.uniform(0, seconds, n), rng.uniform(0.8, 1.05, n) * seconds
-        )
-
-        def one(index: int) -> str | None:
-            place = folder / str(index)
-            place.mkdir()
-            model = place / "model"
-            model.write_bytes(before)
-            moment = float(moments[index])
-            ending = command("learn", model, data, interrupt_after=moment)
-            wrong = fault(ending, model, before, after)
-            return None if wrong is None else f"interrupted after {moment:.3f} s: {wrong}"
-
-        with ThreadPoolExecutor(at_once) as pool:
-            return [wrong for wrong in pool.map(one, range(n)) if wrong is not None]
+    return [wrong for _, wrong in _storm(n, seed, at_once) if wrong is not None]
 
 
-@contextmanager
-def _example() -> Iterator[tuple[bytes, bytes, Path, float, Path]]:
-    """A model before and after a command, the data between them, the command's seconds."""
-    rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as name:
+def _storm(n: int, seed: int, at_once: int) -> Iterator[tuple[str, str | None]]:
+    """How each interrupted command ended, and what was wrong with that."""
+    shares = np.random.default_rng(seed).uniform(0, 1.2, n)
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(at_once) as pool:
         folder = Path(name)
+        rng = np.random.default_rng(0)
         for part in ("first", "second"):
             X, y = rng.standard_normal((200, 12)), rng.integers(0, 3, 200)
             np.savez(folder / f"{part}.npz", X=X, y=y)
-        model = folder / "model"
-        first = command("learn", model, folder / "first.npz", "--set", "n_layers=2")
-        before = model.read_bytes()
-        second = command("learn", model, folder / "second.npz")
-        if first.code or second.code:
-            raise RuntimeError(f"expected two commands to finish, got {first} and {second}")
-        yield before, model.read_bytes(), folder / "second.npz", second.seconds, folder
+        models = {kind: folder / kind for kind in ("whole", "held")}
+        seconds = {}
+        for kind, model in models.items():
+            first = command("learn", model, folder / "first.npz", "--set", "n_layers=2")
+            before = model.read_bytes()
+            lock = folder / f".{kind}.changing" if kind == "held" else None
+            second = command("learn", model, folder / "second.npz", waiting_for=lock)
+            if first.code or second.code:
+                raise RuntimeError(f"expected two commands to finish, got {first} and {second}")
+            seconds[kind] = second.seconds
+        after = models["held"].read_bytes()
+
+        def one(index: int) -> tuple[str, str | None]:
+            kind = "held" if index % 3 else "whole"
+            model = folder / str(index) / "model"
+            model.parent.mkdir()
+            model.write_bytes(before)
+            moment = float(shares[index]) * seconds[kind]
+            ending = command(
+                "learn",
+                model,
+                folder / "second.npz",
+                interrupt_after=moment,
+                waiting_for=model.parent / ".model.changing" if kind == "held" else None,
+            )
+            wrong = fault(ending, model, before, after)
+            how = f"{ending.code} {ending.complaint.replace(str(model), 'MODEL')[-60:].strip()}"
+            return how, None if wrong is None else f"{kind}, {moment:.3f} s: {wrong}"
+
+        yield from pool.map(one, range(n))
 
 
 if __name__ == "__main__":
     number, seed = map(int, sys.argv[1:])
-    for line in sigint_storm(number, seed, at_once=os.cpu_count() or 1):
-        print(line)  # noqa: T201
+    endings = Counter[str]()
+    for how, wrong in _storm(number, seed, at_once=os.cpu_count() or 1):
+        endings[how] += 1
+        if wrong:
+            print(wrong, flush=True)  # noqa: T201
+    print(endings)  # noqa: T201

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import resource
+import sys
 import tempfile
 import time
 import warnings
@@ -217,3 +218,10 @@ def _nest(rng: random.Random, content: Any, tensors: dict[str, Tensor]) -> None:
         if len(str(inner)) > 10**5:
             break
     content["embedding"]["features"] = inner
+
+
+if __name__ == "__main__":
+    number, start = map(int, sys.argv[1:])
+    found = forge(number, start)
+    sys.stdout.write("\n".join([*found, f"{number:,} forged files, {len(found)} faults\n"]))
+    sys.exit(bool(found))

@@ -69,7 +69,7 @@ def demo(out: Out = Path("demo")) -> None:
     """
     from redunet.experiments.demo import run_demo
 
-    begin()
+    begin("what was finished is kept")
     run_demo(out, Console(markup=True, highlight=True))
 
 

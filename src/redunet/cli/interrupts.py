@@ -38,11 +38,17 @@ def deaf() -> None:
             continue
 
 
-def begin() -> None:
-    """Stop by an exception from now on, as files may need to be cleaned up."""
+def begin(words: str) -> None:
+    """Stop by an exception from now on, as files may need to be cleaned up.
+
+    Parameters
+    ----------
+    words : str
+        What has become of the files if the command is interrupted.
+    """
     global _begun, _outcome
     if not _begun:
-        _begun, _outcome = True, "what was finished is kept"
+        _begun, _outcome = True, words
 
 
 def heard() -> bool:
@@ -84,7 +90,7 @@ def outcome(path: str | os.PathLike[str]) -> Iterator[None]:
         same = _version(path) == before
         return f"{path} {'is as it was' if same else 'was saved before that'}"
 
-    begin()
+    begin(words())
     _outcome = words
     try:
         yield

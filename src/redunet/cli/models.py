@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from redunet.cli import interrupts
 from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar, size_of
 from redunet.cli.terminal import note, say, say_json
 from redunet.errors import SettingsError
+from redunet.progress import Progress
 from redunet.text import csv_cell, shown
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
@@ -85,7 +88,7 @@ def learn(
     from redunet.cli.files import lines, teach
 
     given = parsed(settings) | ({"features": features} if features else {})
-    with progress_bar(quiet) as progress:
+    with _progress(quiet) as progress:
         found = teach.learn(
             model,
             data,
@@ -149,7 +152,7 @@ def predict(
         # A terminal would act on control characters in a name; a file takes names as they are.
         show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
         table = output.csv_lines(sys.stdout.buffer, columns, show)
-    with progress_bar(quiet) as progress:
+    with _progress(quiet) as progress, interrupts.outcome(out) if out else nullcontext():
         found = ask.predict(known, data, _wanted("ignored", label, skip_bad), table, progress)
     if out is None:
         _notes(found, quiet)
@@ -174,7 +177,7 @@ def evaluate(
     from redunet.cli.files import ask, lines
     from redunet.estimators import load
 
-    with progress_bar(quiet) as progress:
+    with _progress(quiet) as progress:
         known = load(model, device, memory)
         found = ask.evaluate(known, data, _wanted("required", label, skip_bad), progress)
     _say(found, lines.evaluated, as_json, quiet, answer=True)
@@ -214,7 +217,7 @@ def unlearn(
     """
     from redunet.cli.files import lines, teach
 
-    with progress_bar(quiet) as progress:
+    with _progress(quiet) as progress:
         found = teach.unlearn(
             model,
             data,
@@ -255,7 +258,7 @@ def inspect(
     """
     from redunet.cli.files import lines, look
 
-    with progress_bar(quiet) as progress:
+    with _progress(quiet) as progress:
         progress("building the network", 0.0)
         found = look.inspect(model, device, memory)
     _say(found, lines.inspected, as_json, quiet, answer=True)
@@ -278,6 +281,10 @@ def _wanted(labels: Literal["required", "ignored"], label: str | None, skip_bad:
     from redunet.user_data import Wanted
 
     return Wanted(labels=labels, label=label, most_bad=(0.0, 0.1, 1.0)[min(skip_bad, 2)])
+
+
+def _progress(quiet: bool) -> AbstractContextManager[Progress]:
+    return progress_bar(quiet, if_stopped="nothing was changed")
 
 
 def _teller(quiet: bool) -> Callable[[str], None]:

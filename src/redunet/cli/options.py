@@ -48,7 +48,9 @@ _EVERY_S = 30.0
 
 
 @contextmanager
-def progress_bar(quiet: bool = False) -> Iterator[Progress]:
+def progress_bar(
+    quiet: bool = False, if_stopped: str = "what was finished is kept"
+) -> Iterator[Progress]:
     """Say what is being done once that takes a while: by a bar, or by a line now and then.
 
     On a terminal a bar comes after two seconds. Elsewhere standard error gets
@@ -56,7 +58,7 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
     """
     from redunet.estimators.lazy import StreamingWarning
 
-    interrupts.begin()
+    interrupts.begin(if_stopped)
     screen = Screen(stderr=True)
     showing = _bar(screen) if screen.is_terminal else _lines()
     with warnings.catch_warnings(), showing if not quiet else nullcontext(silent) as show:

@@ -11,11 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import exceptions
-from sklearn.base import BaseEstimator
 
 from redunet.core.moments import ClassMoments, Label
-from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
+from redunet.errors import DataError, DataTypeError, SettingsError
 from redunet.estimators.checked_input import (
     Embedding,
     check_among,
@@ -25,19 +23,16 @@ from redunet.estimators.checked_input import (
 )
 from redunet.estimators.model_file import Model
 from redunet.estimators.settings import resolve_device
-from redunet.estimators.state import State, warn_caller
+from redunet.estimators.state import Fitted, State, warn_caller
+from redunet.estimators.state import NotFittedError as NotFittedError
 from redunet.features import FeatureMap, held_of_data
-
-
-class NotFittedError(ReduNetError, exceptions.NotFittedError):
-    """A model was asked for something before it had learnt anything."""
 
 
 class LearntFeaturesWarning(UserWarning):
     """A feature map that was learnt from data stays as it is when data is withdrawn."""
 
 
-class MomentEstimator(BaseEstimator):
+class MomentEstimator(Fitted):
     """What every estimator that remembers class moments, and nothing else, can do.
 
     A subclass sets the four parameters below in its constructor, says in
@@ -59,7 +54,6 @@ class MomentEstimator(BaseEstimator):
     normalize: str
     input_range: tuple[float, float] | None
     device: str
-    _state: State
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, then learn.
@@ -282,34 +276,6 @@ class MomentEstimator(BaseEstimator):
         model._state = read.state
         return model
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The classes seen, sorted: ndarray of shape (k,)."""
-        return np.asarray(self._fitted().moments.labels)
-
-    @property
-    def moments_(self) -> ClassMoments:
-        """All that is remembered of the samples."""
-        return self._fitted().moments
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of values of a raw sample."""
-        return self._fitted().n_features_in
-
-    @property
-    def resize_images_(self) -> bool:
-        """Whether commands scale and crop image files that they read for this model."""
-        return self._fitted().resize
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The column names, ndarray of shape (n_features_in_,); only where there are some."""
-        names = self._fitted().feature_names
-        if names is None:
-            raise AttributeError("the model was fitted without feature names")
-        return np.asarray(names, dtype=object)
-
     def _learn(
         self, state: State | None, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> Self:
@@ -424,21 +390,6 @@ class MomentEstimator(BaseEstimator):
         rows = checked_samples(X, state.embedding.features, self)
         state.check_new(type(self).__name__, rows.shape[1], column_names(X))
         return rows
-
-    def _state_or_none(self) -> State | None:
-        return self.__dict__.get("_state")
-
-    def _fitted(self) -> State:
-        """The state. A method asks for it once, as another thread may replace it."""
-        state = self._state_or_none()
-        if state is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
-            )
-        return state
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._state_or_none() is not None
 
 
 def _before_learning(

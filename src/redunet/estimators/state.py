@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
 import sklearn
+from numpy.typing import NDArray
+from sklearn import exceptions
+from sklearn.base import BaseEstimator
 
 import redunet
 from redunet.core.moments import ClassMoments
-from redunet.errors import DataError
+from redunet.errors import DataError, ReduNetError
 from redunet.estimators.checked_input import Embedding
 
 T = TypeVar("T")
@@ -127,6 +131,8 @@ class State:
                 f"X has {n_columns} features, but {owner} is expecting {self.n_features_in} "
                 f"features as input: pass the same features, or fit anew."
             )
+        if names is not None and len(names) != n_columns:
+            raise DataError(f"expected {n_columns} feature names, got {len(names)}")
         known = self.feature_names
         if names is None or known is None or names == known:
             return
@@ -139,6 +145,59 @@ class State:
                     f"The feature names should match those that were passed during fit: expected "
                     f"{ours!r}, got {theirs!r}: {remedy}"
                 )
+
+
+class NotFittedError(ReduNetError, exceptions.NotFittedError):
+    """A model was asked for something before it had learnt anything."""
+
+
+class Fitted(BaseEstimator):
+    """An estimator that holds a state: what it shows of it, once it has learnt something."""
+
+    _state: State
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes seen, sorted: ndarray of shape (k,)."""
+        return np.asarray(self._fitted().moments.labels)
+
+    @property
+    def moments_(self) -> ClassMoments:
+        """All that is remembered of the samples."""
+        return self._fitted().moments
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of values of a raw sample."""
+        return self._fitted().n_features_in
+
+    @property
+    def resize_images_(self) -> bool:
+        """Whether commands scale and crop image files that they read for this model."""
+        return self._fitted().resize
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The column names, ndarray of shape (n_features_in_,); only where there are some."""
+        names = self._fitted().feature_names
+        if names is None:
+            raise AttributeError("the model was fitted without feature names")
+        return np.asarray(names, dtype=object)
+
+    def _state_or_none(self) -> State | None:
+        return self.__dict__.get("_state")
+
+    def _fitted(self) -> State:
+        """The state. A method asks for it once, as another thread may replace it."""
+        state = self._state_or_none()
+        if state is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
+            )
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._state_or_none() is not None
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

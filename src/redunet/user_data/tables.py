@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from redunet.errors import DataError
 from redunet.untrusted import open_regular
 from redunet.user_data.labels import TextColumn, checked_array, checked_text, whole_numbers
+from redunet.user_data.parquet_pages import page_sizes
 from redunet.user_data.source import (
     Batch,
     RowNames,
@@ -35,6 +36,7 @@ from redunet.user_data.source import (
 )
 
 _BLOCK_BYTES = 2**23
+_LARGEST_PAGE = 2**24
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _INDEX_NAMES = ("", "id", "index", "unnamed: 0", "__index_level_0__")
 
@@ -252,8 +254,10 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         label, columns = _columns(path, schema.names, wanted)
         _check_types(path, schema, columns, label)
         bits = sum(max(8, schema.field(name).type.bit_width) for name in columns)
-        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        unpacked = sum(group.total_byte_size for group in groups)
+        unpacked = 0
+        for of_page, packed in page_sizes(file, metadata):
+            check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
+            unpacked += of_page
         check_weight(path, max(metadata.num_rows * bits // 8, unpacked), size)
     table = _Table(path, columns, label, str)
     names = [*columns, *([] if label is None else [label])]

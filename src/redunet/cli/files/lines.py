@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -144,21 +144,20 @@ def _distance_table(found: Found) -> Table:
         "Classes, and the nearest other class by the distance between their means",
         ["class", "samples", "nearest", "distance"],
     )
-    rows = found["classes"]
-    for index, (row, distances) in enumerate(zip(rows, found["distances"], strict=True)):
-        others = [other for other in range(len(rows)) if other != index]
+    compared = found["compared"]
+    for row, index in _with_places(found):
         cells = ["", ""]
-        if others:
-            near = min(others, key=distances.__getitem__)
-            cells = [str(rows[near]["class"]), f"{distances[near]:.4f}"]
+        if index is not None and len(compared) > 1:
+            distances = found["distances"][index]
+            near = _nearest(distances, index)
+            cells = [str(compared[near]), f"{distances[near]:.4f}"]
         table.add_row(str(row["class"]), _count(row), *cells)
     return table
 
 
 def _class_table(found: Found) -> Table:
     """Counts, and the nearest other class on the input and after the layers."""
-    rows, close = found["classes"], found["closeness"]
-    names = [str(row["class"]) for row in rows]
+    compared, close = found["compared"], found["closeness"]
     title = (
         f"Classes, and the nearest other class by the angle between their subspaces of up to "
         f"{close['components']} components"
@@ -167,19 +166,29 @@ def _class_table(found: Found) -> Table:
         title, ["class", "samples", "nearest", "on the input", "after the layers", "smallest angle"]
     )
     last, first = close["last"], close["input"]
-    for index, row in enumerate(rows):
-        others = [other for other in range(len(rows)) if other != index]
+    for row, index in _with_places(found):
         cells = ["", "", "", ""]
-        if others:
-            near = min(others, key=lambda other, i=index: last["mean"][i][other])  # type: ignore[misc]
+        if index is not None and len(compared) > 1:
+            near = _nearest(last["mean"][index], index)
             cells = [
-                names[near],
+                str(compared[near]),
                 f"{first['mean'][index][near]:.1f}°",
                 f"{last['mean'][index][near]:.1f}°",
                 f"{last['smallest'][index][near]:.1f}°",
             ]
-        table.add_row(names[index], _count(row), *cells)
+        table.add_row(str(row["class"]), _count(row), *cells)
     return table
+
+
+def _with_places(found: Found) -> Iterator[tuple[Found, int | None]]:
+    """The row of each class, and its place among those that are compared, if it is one."""
+    places = {label: place for place, label in enumerate(found["compared"])}
+    return ((row, places.get(row["class"])) for row in found["classes"])
+
+
+def _nearest(values: Sequence[float], index: int) -> int:
+    """The place of the smallest value but for that of the class itself."""
+    return min((other for other in range(len(values)) if other != index), key=values.__getitem__)
 
 
 def _count(row: Found) -> str:

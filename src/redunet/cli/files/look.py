@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from redunet.core.covariance import class_means
 from redunet.core.moments import ClassMoments
@@ -17,6 +18,9 @@ from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
 
 Found = dict[str, Any]
+
+MOST_COMPARED = 50
+"""Classes that `inspect` compares with each other: the pairs of many would take hours."""
 
 
 def verify(path: Path) -> Found:
@@ -42,14 +46,16 @@ def inspect(path: Path, device: str, memory: str) -> Found:
     -------
     dict
         Of a network, ``delta_R`` has the objective before each layer, and
-        ``closeness`` the angles between each two classes' subspaces, in degrees
-        and in the order of the classes, on the input and after the last layer;
-        see `redunet.core.subspaces.Subspaces`. Of any other estimator,
-        ``distances`` has those between the means of each two classes.
+        ``closeness`` the angles between the subspaces of each two classes that
+        are ``compared``, in degrees and in that order, on the input and after the
+        last layer; see `redunet.core.subspaces.Subspaces`. Of any other
+        estimator, ``distances`` has those between the means. At most 50 classes are
+        compared, those with the most samples, as there are many pairs.
     """
     model = load(path, device, memory)
     moments = model.moments_
-    few = [label for label in moments if moments[label].count < moments.n_features]
+    few = {label: None for label in moments if moments[label].count < moments.n_features}
+    compared = _compared(moments)
     return {
         "model": str(path),
         "estimator": model.name(),
@@ -68,17 +74,29 @@ def inspect(path: Path, device: str, memory: str) -> Found:
             "input_range": model.input_range,
         },
         "feature_map": _feature_map(model),
-        **(_of_means(moments) if isinstance(model, ClosedForm) else _of_network(model)),
-        "notes": _notes(model, few),
+        "compared": [moments.labels[index] for index in compared],
+        **(
+            _of_means(moments, compared)
+            if isinstance(model, ClosedForm)
+            else _of_network(model, compared)
+        ),
+        "notes": _notes(model, list(few), len(compared)),
     }
 
 
-def _of_means(moments: ClassMoments) -> Found:
-    means = class_means(moments)
+def _compared(moments: ClassMoments) -> list[int]:
+    """The classes to compare with each other, by index: all, or those with the most samples."""
+    counts = moments.counts
+    largest = sorted(range(len(counts)), key=lambda index: -counts[index])
+    return sorted(largest[:MOST_COMPARED])
+
+
+def _of_means(moments: ClassMoments, compared: list[int]) -> Found:
+    means = class_means(moments)[compared]
     return {"distances": torch.cdist(means, means).tolist()}
 
 
-def _of_network(model: ReduNetClassifier) -> Found:
+def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     network, r = model.network_, Settings.of(model).components(model.moments_.n_features)
     rates = network.rates()
     return {
@@ -87,15 +105,15 @@ def _of_network(model: ReduNetClassifier) -> Found:
         "delta_R": [rate.delta_R for rate in rates],
         "closeness": {
             "components": r,
-            "input": _angles(SecondMoments.of_matrices(next(network.moments())), r),
-            "last": _angles(network.layers.last, r),
+            "input": _angles(next(network.moments())[compared], r),
+            "last": _angles(network.last_moments()[compared], r),
         },
     }
 
 
-def _angles(moments: SecondMoments, r: int) -> Found:
-    spaces = Subspaces.of(moments, r, r)
-    every = range(moments.n_classes)
+def _angles(Sigma: Tensor, r: int) -> Found:
+    spaces = Subspaces.of(SecondMoments.of_matrices(Sigma), r, r)
+    every = range(len(Sigma))
     smallest = [[float(spaces.angles(i, j)[0]) if i != j else 0.0 for j in every] for i in every]
     return {"smallest": smallest, "mean": spaces.closeness().tolist()}
 
@@ -118,8 +136,13 @@ def _feature_map(model: Estimator) -> Found | None:
     }
 
 
-def _notes(model: Estimator, few: list[Any]) -> list[str]:
+def _notes(model: Estimator, few: list[Any], n_compared: int) -> list[str]:
     notes = []
+    if n_compared < len(model.moments_):
+        notes.append(
+            f"{n_compared} of {len(model.moments_):,} classes are compared with each other, those "
+            f"with the most samples"
+        )
     if few:
         shown = ", ".join(map(repr, few[:10])) + (", …" if len(few) > 10 else "")
         notes.append(

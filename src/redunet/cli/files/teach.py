@@ -48,6 +48,7 @@ _SAMPLE_BYTES = 2**27
 @contextmanager
 def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
     """Hold a model file alone; an interruption says what has become of it."""
+    interrupts.begin("nothing was changed")
     with locked(path, tell) as notes, interrupts.outcome(path):
         yield notes
 

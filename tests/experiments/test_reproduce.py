@@ -118,7 +118,7 @@ def test_a_dry_run_only_says_what_it_would_do(
     said = " ".join(done.output.split())
     layers = REPRODUCTIONS[name].settings["n_layers"]
     assert f"would build five networks of {layers} layers" in said
-    assert "from layers of 16 features that were built just now" in said
+    assert "judging by layers of 16 features built just now" in said
     assert not (tmp_path / "out").exists()
 
 

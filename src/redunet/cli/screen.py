@@ -129,8 +129,8 @@ def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
         f"redunet reproduce {name} would build five networks of {cost['layers']} layers in "
         f"{d} dimensions, after each of five tasks of two classes, and label the test samples of "
         f"all classes seen.",
-        f"Roughly {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB here if the "
-        f"machine is as busy as now, from layers of {measured} features that were built just now.",
+        f"Roughly {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB on this "
+        f"machine if nothing else runs, judging by layers of {measured} features built just now.",
     ]
 
 

@@ -141,13 +141,13 @@ def test_pixels_of_images_and_vectors_as_they_are() -> None:
         ("features", None, {"eps": -1}, "expected eps to be a number above 1e-100"),
         ("images-fast", X[:0], {}, "0 sample"),
         ("images-fast", [[1, 2], [3]], {}, "inhomogeneous"),
-        ("images-fast", X.reshape(len(X), -1), {}, "expected images of shape"),
+        ("images-fast", X.reshape(len(X), -1), {}, "expected samples of shape"),
         ("images-fast", X / 255, {}, "whole"),
         (
             "paper-cifar10",
             X[:, 0],
             {"mean_per": "channel"},
-            r"expected input_shape=\(height, width",
+            "expected samples of shape",
         ),
         ("paper-mnist", np.full((2, 3, 3), np.nan), {}, "NaN"),
     ],
@@ -246,7 +246,7 @@ def test_compare_gives_the_recipes_features_to_closed_form_methods(tmp_path: Pat
     assert network["settings"].items() <= json.loads(json.dumps(plan.to_dict())).items()
     run = json.loads((tmp_path / "lda" / "seed-0" / "record.json").read_text())
     assert (run["settings"]["features"], run["n_features"]) == ("patches", 2 * 5 * plan.cells**2)
-    assert lda["settings"] == {"regularization": 0.01}
+    assert lda["settings"] == {"shrinkage": 0.01}
     assert "--recipe images-fast --set n_filters=5" in record["command"]
 
 

@@ -227,7 +227,7 @@ def limited(folder: str) -> None:
     now = int(status[status.index("VmData:") + 1]) * 1024
     # PyArrow's threads and their stacks take a good part of what Parquet is granted.
     for name, margin, *words in (
-        ("X.npy", 128 * MB, "--label", f"{folder}/y.npy"),
+        ("X.npy", 160 * MB, "--label", f"{folder}/y.npy"),
         ("t.parquet", 300 * MB),
     ):
         resource.setrlimit(resource.RLIMIT_DATA, (now + margin, resource.RLIM_INFINITY))

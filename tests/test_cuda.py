@@ -12,7 +12,7 @@ from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.rate import Coding
-from redunet.experiments.runner import file_hash
+from redunet.experiments.equivalence import file_hash
 from redunet.features import (
     Chain,
     FeatureMap,

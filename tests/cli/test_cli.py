@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from rich.console import Console
 
 from redunet import ReduNetClassifier, __version__
+from redunet.cli.screen import show_demo
 from redunet.datasets import load
-from redunet.experiments.demo import run_demo
 
 
 def redunet(*words: str) -> subprocess.CompletedProcess[str]:
@@ -38,10 +37,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_the_demo_shows_five_identical_tasks(demo: tuple[Path, str]) -> None:
     out, said = demo
     record = json.loads((out / "record.json").read_text())
-    assert [row["classes"] for row in record["tasks"]] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
-    for row in record["tasks"]:
-        assert row["accuracy"] == row["joint_accuracy"] > 0.97
-        assert row["equivalence"] == {
+    assert [row["classes"] for row in record["stream"]] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+    ((run,),) = (method["runs"] for method in record["methods"])
+    for row in run["tasks"]:
+        assert row["accuracy"] == row["joint"]["accuracy"] > 0.97
+        assert row["joint"]["equivalence"] == {
             "moments": True,
             "network": True,
             "file": True,
@@ -54,7 +54,7 @@ def test_the_demo_shows_five_identical_tasks(demo: tuple[Path, str]) -> None:
 
 def test_the_demo_forgets_to_the_byte(demo: tuple[Path, str]) -> None:
     out, said = demo
-    hashes = json.loads((out / "record.json").read_text())["forgetting"]
+    hashes = json.loads((out / "record.json").read_text())["forget"]
     assert hashes["after"] == hashes["never_seen"] != hashes["before"]
     assert said.count(hashes["after"][:32]) == 2
 
@@ -64,29 +64,30 @@ def test_the_files_are_those_of_the_committed_record(demo: tuple[Path, str]) -> 
     out, _ = demo
     committed = Path(__file__).parents[2] / "results" / "digits-demo.json"
     mine, theirs = (json.loads(path.read_text()) for path in (out / "record.json", committed))
-    assert mine["forgetting"] == theirs["forgetting"]
+    assert mine["forget"] == theirs["forget"]
 
 
 def test_the_demo_leaves_what_it_says(demo: tuple[Path, str]) -> None:
     out, said = demo
-    names = {"digits.safetensors", "digits.png", "record.json"}
-    assert {path.name for path in out.iterdir()} == names
-    assert all(str(out / name) in said for name in names)
+    names = {path.name for path in out.iterdir()}
+    assert {"digits.safetensors", "record.json", "report.html", "report.md"} <= names
+    assert {"accuracy.png", "rate.png"} <= names
+    assert str(out / "digits.safetensors") in said
+    assert str(out / "report.html") in said
     data = load("digits")
     model = ReduNetClassifier.load(out / "digits.safetensors")
     record = json.loads((out / "record.json").read_text())
+    (run,) = record["methods"][0]["runs"]
     x_test = data.x_test.reshape(len(data.x_test), -1)
-    assert model.score(x_test, data.y_test) == record["tasks"][-1]["accuracy"]
-    with Image.open(out / "digits.png") as picture:
-        assert picture.size == (1440, 585)
-    assert len(record["delta_R"]) == 50
-    assert record["delta_R"] == sorted(record["delta_R"])
+    assert model.score(x_test, data.y_test) == run["tasks"][-1]["accuracy"]
+    assert len(run["rates"]["delta_R"]) == 50
+    assert run["rates"]["delta_R"] == sorted(run["rates"]["delta_R"])
     assert record["versions"]["redunet"] == __version__
 
 
 def test_the_demo_draws_a_table_that_grows_on_a_terminal(tmp_path: Path) -> None:
     screen = io.StringIO()
-    run_demo(tmp_path, Console(force_terminal=True, width=100, file=screen))
+    show_demo(tmp_path, Console(force_terminal=True, width=100, file=screen))
     said = screen.getvalue()
     for done in range(5):
         assert f"{done} of 5 tasks" in said

@@ -46,11 +46,12 @@ def test_every_command_takes_the_files_of_every_estimator(name: str, tmp_path: P
 
     found = json.loads(done("evaluate", one, even, odd, "--json").stdout)
     assert found["accuracy"] == np.mean(model.predict(IMAGES) == WORDS)
-    done("predict", one, even, "--out", tmp_path / "labels.csv")
+    done("predict", one, even, "--scores", "--out", tmp_path / "labels.csv")
     rows = (tmp_path / "labels.csv").read_text().splitlines()[1:]
     assert len(rows) == len(EVEN)
-    probabilities = np.array([row.split(",")[-4:] for row in rows], dtype=float)
-    np.testing.assert_allclose(probabilities, model.predict_proba(IMAGES[EVEN]), atol=1e-6)
+    assert [row.split(",")[1] for row in rows] == model.predict(IMAGES[EVEN]).tolist()
+    best = [float(row.split(",")[2]) for row in rows]
+    np.testing.assert_allclose(best, model.predict_proba(IMAGES[EVEN]).max(axis=1), atol=1e-6)
 
     assert json.loads(done("verify", one, "--json").stdout)["estimator"] == name
     assert f"Estimator: {name}." in done("verify", one).stdout
@@ -67,6 +68,10 @@ def test_settings_of_an_estimator_are_kept_in_the_file(tmp_path: Path) -> None:
     model = estimators.load(tmp_path / "model")
     assert isinstance(model, estimators.QuadraticDiscriminant)
     assert model.distance == "correlation"
+    for word in ("ridge", "regularization"):
+        path = tmp_path / word
+        done("learn", path, data, "--estimator", "ridge", "--set", f"{word}=0.3")
+        assert path.read_bytes() == saved(made("ridge", ALL, ridge=0.3), tmp_path / "library")
 
 
 def test_inspect_shows_what_applies(tmp_path: Path) -> None:

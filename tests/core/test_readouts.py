@@ -241,7 +241,7 @@ def registered() -> Iterator[None]:
 def test_a_read_out_can_be_added_from_outside(tmp_path: Path) -> None:
     X, y = classes_on_subspaces(k=3, d=10, per_class=20, rank=4)
     X += np.eye(3, 10)[y]
-    model = ReduNetClassifier(n_layers=2, readout="centroid").fit(X, y)
+    model = ReduNetClassifier(n_layers=2, readout="centroid", device="cpu").fit(X, y)
     distances = np.linalg.norm(
         model.transform(X)[:, None] - model.network_.last_means().numpy(), axis=2
     )

@@ -28,7 +28,7 @@ from redunet import (
     ReduNetError,
     SettingsError,
 )
-from redunet.estimators import CLOSED_FORM
+from redunet.estimators import CLOSED_FORM, storage
 from redunet.estimators.closed_form import ClosedForm
 from redunet.features import GaussianLift
 from tests.conftest import classes_on_subspaces
@@ -209,14 +209,16 @@ def test_pickle_keeps_moments_and_no_solution(joint: Any, tmp_path: Path) -> Non
 
 # Settings
 
+PENALTIES = {"lda": "shrinkage", "ridge": "ridge", "qda": "shrinkage"}
+
 BAD_SETTINGS = [
     *(
-        (method, "regularization", value)
-        for method in ("lda", "ridge", "qda")
+        (method, name, value)
+        for method, name in PENALTIES.items()
         for value in (0, -1.0, math.nan, math.inf, "much", None, True, 1j)
     ),
-    ("lda", "regularization", 1.5),
-    ("qda", "regularization", 1.5),
+    ("lda", "shrinkage", 1.5),
+    ("qda", "shrinkage", 1.5),
     ("qda", "distance", "euclid"),
     *(
         (method, name, value)
@@ -241,18 +243,26 @@ def test_a_bad_setting_is_one_line_and_changes_nothing(
 
 
 def test_settings_take_effect_at_the_next_use() -> None:
-    for method in ("lda", "ridge", "qda"):
-        model = CLOSED_FORM[method](regularization=0.01).fit(X, y)
+    for method, name in PENALTIES.items():
+        model = CLOSED_FORM[method](**{name: 0.01}).fit(X, y)
         first = model.decision_function(NEW)
-        changed = model.set_params(regularization=0.7).decision_function(NEW)
-        fresh = CLOSED_FORM[method](regularization=0.7).fit(X, y)
+        changed = model.set_params(**{name: 0.7}).decision_function(NEW)
+        fresh = CLOSED_FORM[method](**{name: 0.7}).fit(X, y)
         assert np.array_equal(changed, fresh.decision_function(NEW))
         assert not np.allclose(changed, first)
 
 
+def test_files_keep_the_earlier_name_of_a_setting(tmp_path: Path) -> None:
+    for method, name in PENALTIES.items():
+        CLOSED_FORM[method](**{name: 0.25}).fit(X, y).save(tmp_path / method)
+        _, content = storage.load(tmp_path / method)
+        assert content["settings"]["regularization"] == 0.25
+        assert CLOSED_FORM[method].load(tmp_path / method).get_params()[name] == 0.25
+
+
 def test_models_made_otherwise_are_not_merged() -> None:
-    one, other = (CLOSED_FORM["lda"](regularization=r).fit(X, y) for r in (0.1, 0.2))
-    with pytest.raises(SettingsError, match="they differ in regularization"):
+    one, other = (CLOSED_FORM["lda"](shrinkage=r).fit(X, y) for r in (0.1, 0.2))
+    with pytest.raises(SettingsError, match="they differ in shrinkage"):
         one.merge(other)
     with pytest.raises(DataError, match="expected a LinearDiscriminant to merge, got Ridge"):
         one.merge(CLOSED_FORM["ridge"]().fit(X, y))

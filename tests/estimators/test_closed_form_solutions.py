@@ -56,7 +56,7 @@ def unequal() -> Data:
 
 
 DATA = pytest.mark.parametrize("data", [digits(), unequal()], ids=["digits", "unequal"])
-SHARES = pytest.mark.parametrize("regularization", [1e-4, 0.03, 0.5, 1.0])
+SHARES = pytest.mark.parametrize("shrinkage", [1e-4, 0.03, 0.5, 1.0])
 
 
 def new_vectors(X: NDArray[Any]) -> NDArray[Any]:
@@ -89,10 +89,10 @@ def test_nearest_class_mean(data: Data) -> None:
 @DATA
 @SHARES
 @pytest.mark.parametrize("solver", ["lsqr", "eigen"])
-def test_linear_discriminant(data: Data, regularization: float, solver: str) -> None:
+def test_linear_discriminant(data: Data, shrinkage: float, solver: str) -> None:
     X, y, new = data
-    model: Any = LinearDiscriminant(regularization=regularization).fit(X, y)
-    theirs = LinearDiscriminantAnalysis(solver=solver, shrinkage=regularization)
+    model: Any = LinearDiscriminant(shrinkage=shrinkage).fit(X, y)
+    theirs = LinearDiscriminantAnalysis(solver=solver, shrinkage=shrinkage)
     theirs.fit(on_grid(X), y)
     scores = theirs.decision_function(new_vectors(new))
     if solver == "eigen":  # their scores leave out what all classes share
@@ -109,13 +109,13 @@ def test_linear_discriminant(data: Data, regularization: float, solver: str) -> 
 
 
 @DATA
-@pytest.mark.parametrize("regularization", [1e-4, 0.03, 1.0, 50.0])
-def test_ridge_to_one_hot(data: Data, regularization: float) -> None:
+@pytest.mark.parametrize("ridge", [1e-4, 0.03, 1.0, 50.0])
+def test_ridge_to_one_hot(data: Data, ridge: float) -> None:
     X, y, new = data
     vectors, one_hot = on_grid(X), (y[:, None] == np.unique(y)).astype(float)
-    alpha = regularization * len(X) * vectors.var(axis=0).mean()
+    alpha = ridge * len(X) * vectors.var(axis=0).mean()
     theirs = linear_model.Ridge(alpha=alpha, solver="cholesky").fit(vectors, one_hot)
-    model: Any = Ridge(regularization=regularization).fit(X, y)
+    model: Any = Ridge(ridge=ridge).fit(X, y)
     np.testing.assert_allclose(model.solution_.weights.mT, theirs.coef_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(model.solution_.offsets, theirs.intercept_, rtol=0, atol=1e-9)
     assert_close(model, new, theirs.predict(new_vectors(new)), rtol=1e-9)
@@ -140,16 +140,16 @@ def gaussian_scores(
 
 @DATA
 @SHARES
-def test_quadratic_discriminant(data: Data, regularization: float) -> None:
+def test_quadratic_discriminant(data: Data, shrinkage: float) -> None:
     X, y, new = data
-    model: Any = QuadraticDiscriminant(regularization=regularization).fit(X, y)
-    expected = gaussian_scores(on_grid(X), y, new_vectors(new), regularization)
+    model: Any = QuadraticDiscriminant(shrinkage=shrinkage).fit(X, y)
+    expected = gaussian_scores(on_grid(X), y, new_vectors(new), shrinkage)
     assert_close(model, new, expected, rtol=1e-8)
 
 
 @SHARES
 def test_quadratic_discriminant_is_scikit_learns_on_vectors_of_unit_variance(
-    regularization: float,
+    shrinkage: float,
 ) -> None:
     """Their target is the identity: the shared one, where the mean variance within classes is 1."""
     X, y, new = digits()
@@ -157,10 +157,10 @@ def test_quadratic_discriminant_is_scikit_learns_on_vectors_of_unit_variance(
     w = np.average(
         [vectors[y == label].var(axis=0).mean() for label in range(10)], weights=np.bincount(y)
     )
-    theirs = QuadraticDiscriminantAnalysis(reg_param=regularization, tol=0)
+    theirs = QuadraticDiscriminantAnalysis(reg_param=shrinkage, tol=0)
     theirs.fit(vectors / np.sqrt(w), y)
     expected = theirs.decision_function(new_vectors(new) / np.sqrt(w))
-    model: Any = QuadraticDiscriminant(regularization=regularization).fit(X, y)
+    model: Any = QuadraticDiscriminant(shrinkage=shrinkage).fit(X, y)
     assert_close(model, new, expected - 0.5 * X.shape[1] * np.log(w), rtol=1e-8)
 
 
@@ -176,7 +176,7 @@ def test_the_distance_by_correlations(data: Data) -> None:
         correlations = shrunk / np.sqrt(np.outer(np.diag(shrunk), np.diag(shrunk)))
         away = samples - vectors[y == label].mean(axis=0)
         expected.append(-0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(correlations), away))
-    model: Any = QuadraticDiscriminant(regularization=rho, distance="correlation").fit(X, y)
+    model: Any = QuadraticDiscriminant(shrinkage=rho, distance="correlation").fit(X, y)
     assert_close(model, new, np.stack(expected, axis=1), rtol=1e-10)
 
 
@@ -206,9 +206,9 @@ def test_scale_does_not_matter() -> None:
 
 def test_the_smallest_regularisation_stays_above_the_grid() -> None:
     X, y, new = digits()  # with pixels that never vary
-    model: Any = LinearDiscriminant(regularization=1e-300).fit(X, y)
+    model: Any = LinearDiscriminant(shrinkage=1e-300).fit(X, y)
     assert np.isfinite(model.decision_function(new)).all()
-    quadratic: Any = QuadraticDiscriminant(regularization=1e-300).fit(X, y)
+    quadratic: Any = QuadraticDiscriminant(shrinkage=1e-300).fit(X, y)
     L = quadratic.solution_.factors
     smallest = min(float(torch.linalg.eigvalsh(A)[0]) for A in L @ L.mT)
     assert smallest == pytest.approx(LEAST_VARIANCE, rel=1e-3)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
-from redunet.experiments.runner import equivalence, file_hash
+from redunet.experiments.equivalence import equivalence, file_hash
 from redunet.features import (
     Chain,
     FeatureMap,

@@ -15,8 +15,8 @@ from redunet import ReduNetClassifier, ReduNetError, SettingsError
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import RECIPES, find, from_recipe, model_settings
 from redunet.experiments.compare import compare
-from redunet.experiments.plan import Plan, planned
-from redunet.experiments.reproduce import REPRODUCTIONS
+from redunet.experiments.experiment import Experiment, Plan
+from redunet.experiments.paper import REPRODUCTIONS
 from redunet.experiments.streams import StreamSettings
 from redunet.features import Flatten, PatchFilters, known_names
 from tests.own_data import done, refused
@@ -37,7 +37,7 @@ SET = ("--set", "n_filters=4")
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_a_plan_that_can_be_carried_out(name: str) -> None:
-    plan = planned(name, data="mnist")
+    plan = Experiment.of("mnist", recipe=name).plan
     assert plan.data == "mnist"
     assert set(plan.kinds) <= set(known_names())
     assert plan == Plan(data="mnist", **RECIPES[name].settings)
@@ -51,14 +51,14 @@ def test_a_recipe_is_a_plan_that_can_be_carried_out(name: str) -> None:
 
 
 def test_no_recipe_is_the_usual_plan() -> None:
-    assert planned(None) == Plan()
-    assert planned("features") == Plan(**RECIPES["features"].settings)
+    assert Experiment.of().plan == Plan()
+    assert Experiment.of(recipe="features").plan == Plan(**RECIPES["features"].settings)
 
 
 def test_the_papers_recipes_are_what_is_reproduced() -> None:
-    published = REPRODUCTIONS["mnist"].plan
+    published = REPRODUCTIONS["mnist"].experiment().plan
     assert published == Plan(data="mnist", n_layers=200, n_components=28)
-    lifted = REPRODUCTIONS["cifar10"].plan
+    lifted = REPRODUCTIONS["cifar10"].experiment().plan
     assert lifted == Plan("cifar10", features="lift", centred=True, n_layers=50, n_components=50)
 
 
@@ -106,7 +106,7 @@ def test_a_classifier_from_a_recipe_has_its_settings() -> None:
 def test_filters_come_from_the_images_given() -> None:
     how: dict[str, Any] = {**SMALL, "features": "patches", "standardized": False, "root": False}
     model = from_recipe("images-fast", X[FIRST], **how)
-    settings = planned("images-fast")
+    settings = Experiment.of(recipe="images-fast").plan
     theirs = PatchFilters.learn(
         X[FIRST],
         settings.seed,
@@ -141,13 +141,13 @@ def test_pixels_of_images_and_vectors_as_they_are() -> None:
         ("features", None, {"eps": -1}, "expected eps to be a number above 1e-100"),
         ("images-fast", X[:0], {}, "0 sample"),
         ("images-fast", [[1, 2], [3]], {}, "inhomogeneous"),
-        ("images-fast", X.reshape(len(X), -1), {}, "expected images of shape"),
+        ("images-fast", X.reshape(len(X), -1), {}, "expected samples of shape"),
         ("images-fast", X / 255, {}, "whole"),
         (
             "paper-cifar10",
             X[:, 0],
             {"mean_per": "channel"},
-            r"expected input_shape=\(height, width",
+            "expected samples of shape",
         ),
         ("paper-mnist", np.full((2, 3, 3), np.nan), {}, "NaN"),
     ],
@@ -217,18 +217,21 @@ def test_run_takes_a_recipe_then_a_file_then_settings(tmp_path: Path) -> None:
     done("run", "--data", "digits", "--out", tmp_path, *words)
     record = json.loads((tmp_path / "record.json").read_text())
     own = {"train_per_class": 20, "test_per_class": 5, "n_filters": 5, "patch_size": 3}
-    plan = planned("images-fast", data="digits").changed({**own, "ridge": 0.5})
-    settings = record["variants"][0]["settings"]
-    assert {**settings, "n_components": plan.n_components} == json.loads(json.dumps(plan.to_dict()))
-    assert "redunet run --data digits --recipe images-fast --set n_filters=5" in record["command"]
+    plan = Experiment.of("digits", recipe="images-fast").plan.changed({**own, "ridge": 0.5})
+    settings = {**record["methods"][0]["settings"], "n_components": plan.n_components, "seed": 0}
+    assert settings == json.loads(json.dumps(plan.to_dict()))
+    assert record["command"] == (
+        "redunet run --data digits --recipe images-fast --set train_per_class=20 "
+        "--set test_per_class=5 --set n_filters=5 --set patch_size=3 --set ridge=0.5 --seeds 0"
+    )
 
 
 def test_tune_searches_around_a_recipe(tmp_path: Path) -> None:
     words = ("--recipe", "images-fast", *DIGITS, *FEW, "--search", "ridge=0.01,1")
     done("tune", "--data", "digits", "--out", tmp_path, *words, "--no-paper-rule")
     record = json.loads((tmp_path / "tune.json").read_text())
-    assert record["plan"]["features"] == "patches"
-    assert record["plan"]["n_layers"] == RECIPES["images-fast"].settings["n_layers"]
+    assert record["settings"]["features"] == "patches"
+    assert record["settings"]["n_layers"] == RECIPES["images-fast"].settings["n_layers"]
     assert {c["ridge"] for c in record["candidates"]} == {0.01, 1}
 
 
@@ -238,17 +241,19 @@ def test_compare_gives_the_recipes_features_to_closed_form_methods(tmp_path: Pat
     done("compare", "--data", "digits", "--out", tmp_path, *words, *small)
     record = json.loads((tmp_path / "record.json").read_text())
     network, lda = record["methods"]
-    plan = planned("images-fast", data="digits").changed({"n_filters": 5, "patch_size": 3})
+    plan = Experiment.of("digits", recipe="images-fast").plan
+    plan = plan.changed({"n_filters": 5, "patch_size": 3})
     assert network["settings"].items() <= json.loads(json.dumps(plan.to_dict())).items()
-    assert lda["settings"]["features"] == "patches"
-    assert lda["settings"]["cells"] == plan.cells
-    assert "redunet.features=patches" in record["command"]
+    run = json.loads((tmp_path / "lda" / "seed-0" / "record.json").read_text())
+    assert (run["settings"]["features"], run["n_features"]) == ("patches", 2 * 5 * plan.cells**2)
+    assert lda["settings"] == {"shrinkage": 0.01}
+    assert "--recipe images-fast --set n_filters=5" in record["command"]
 
 
 def test_a_recipe_replaces_what_is_usual_for_the_data(
     tmp_path: Path, tinies: dict[str, Tiny], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redunet.experiments.compare.load", lambda name, folder: tinies[name].data)
+    monkeypatch.setattr(Experiment, "load", lambda self, folder: tinies[self.data].data)
     record = compare("mnist", tmp_path, methods=["redunet"], recipe="features")
     assert record["methods"][0]["settings"]["n_components"] is None  # 28 is usual for MNIST
     with pytest.raises(SettingsError, match="of a run with another"):

@@ -75,18 +75,6 @@ class MeanDirection(ClosedForm):
 
     kind = "mean-direction"
 
-    def __init__(
-        self,
-        normalize: str = "sample",
-        input_range: Any = None,
-        features: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.normalize = normalize
-        self.input_range = input_range
-        self.features = features
-        self.device = device
-
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> Largest:
         means = class_means(moments, device)
         return Largest((means / means.norm(dim=1, keepdim=True)).mT, means.new_zeros(len(means)))

@@ -13,66 +13,65 @@ from typer.testing import CliRunner
 from redunet import SettingsError
 from redunet.cli.app import main
 from redunet.datasets import load
-from redunet.experiments.entrants import CHOSEN
-from redunet.experiments.plan import Plan
-from redunet.experiments.selection import held_out_rows, tune_closed_form
+from redunet.estimators import CLOSED_FORM
+from redunet.experiments.experiment import Experiment, Plan
+from redunet.experiments.methods import CHOSEN
+from redunet.experiments.tuning import held_out_rows, tune_closed_form
 from redunet.features import Standardize
-from redunet.rivals import CLOSED_FORM
 from tests.experiments.test_runner import Untouchable, digits_train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 VALUES = [1e-6, 0.1, 1.0]
+PENALTIES = {"lda": "shrinkage", "ridge": "ridge", "qda": "shrinkage"}
 
 
-@pytest.mark.parametrize("method", ["lda", "ridge", "qda"])
-def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them(method: str) -> None:
+@pytest.mark.parametrize(("method", "name"), PENALTIES.items())
+def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them(method: str, name: str) -> None:
     X, y = digits_train()
     mask = held_out_rows(y, 15, seed=3)
-    model = CLOSED_FORM[method](regularization=0.5, features=Standardize.learn(X))
-    found = tune_closed_form(model, X, y, {"regularization": VALUES}, per_class=15, seed=3)
+    model = CLOSED_FORM[method](**{name: 0.5}, features=Standardize.learn(X))
+    found = tune_closed_form(model, X, y, {name: VALUES}, per_class=15, seed=3)
     assert found["chosen_on"] == "150 training samples, at most 15 of each class"
     assert found["trained_on"] == "450 other training samples"
     assert found["chosen"]["held_out"] == found["candidates"][0]
-    accuracies = {c["regularization"]: c["held_out_accuracy"] for c in found["candidates"]}
+    accuracies = {c[name]: c["held_out_accuracy"] for c in found["candidates"]}
     assert list(accuracies.values()) == sorted(accuracies.values(), reverse=True)
     for value in VALUES:
-        never = CLOSED_FORM[method](regularization=value, features=model.features)
+        never = CLOSED_FORM[method](**{name: value}, features=model.features)
         never.fit(X[~mask], y[~mask])
         assert accuracies[value] == never.score(X[mask], y[mask])
-    assert model.regularization == 0.5
+    assert model.get_params()[name] == 0.5
     assert not hasattr(model, "moments_")
 
 
 def test_of_equals_the_first_in_the_grid_is_chosen() -> None:
     X, y = digits_train()
     for values in ([0.02, 0.020001], [0.020001, 0.02]):
-        found = tune_closed_form(
-            CLOSED_FORM["lda"](), X, y, {"regularization": values}, per_class=9
-        )
+        found = tune_closed_form(CLOSED_FORM["lda"](), X, y, {"shrinkage": values}, per_class=9)
         first, second = found["candidates"]
         assert first["held_out_accuracy"] == second["held_out_accuracy"]
-        assert found["chosen"]["held_out"]["regularization"] == values[0]
+        assert found["chosen"]["held_out"]["shrinkage"] == values[0]
 
 
 def test_the_distance_of_qda_can_be_searched_too() -> None:
     X, y = digits_train()
     grid: dict[str, list[Any]] = {
         "distance": ["gaussian", "correlation"],
-        "regularization": [0.1, 0.9],
+        "shrinkage": [0.1, 0.9],
     }
     found = tune_closed_form(CLOSED_FORM["qda"](), X, y, grid, per_class=15)
-    tried = {(c["distance"], c["regularization"]) for c in found["candidates"]}
-    assert tried == {(d, r) for d in grid["distance"] for r in grid["regularization"]}
+    tried = {(c["distance"], c["shrinkage"]) for c in found["candidates"]}
+    assert tried == {(d, r) for d in grid["distance"] for r in grid["shrinkage"]}
 
 
 @pytest.mark.parametrize(
     ("method", "grid", "message"),
     [
-        ("ncm", {"regularization": [1]}, "expected a method with settings to choose, got 'ncm'"),
-        ("lda", {"eps": [1]}, "expected settings among regularization to search, got 'eps'"),
-        ("qda", {}, "expected settings among regularization, distance to search, got none"),
-        ("ridge", {"regularization": [0.1, -1]}, "expected regularization to be a number above 0"),
+        ("ncm", {"shrinkage": [1]}, "expected a method with settings to choose, got 'ncm'"),
+        ("lda", {"eps": [1]}, "expected settings among shrinkage to search, got 'eps'"),
+        ("qda", {}, "expected settings among shrinkage, distance to search, got none"),
+        ("ridge", {"ridge": [0.1, -1]}, "expected ridge to be a number above 0"),
     ],
 )
 def test_a_bad_search_is_refused(method: str, grid: dict[str, Any], message: str) -> None:
@@ -83,8 +82,6 @@ def test_a_bad_search_is_refused(method: str, grid: dict[str, Any], message: str
 def test_the_command_leaves_a_record_and_never_touches_test_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from redunet.cli import commands
-
     data = load("digits")
     blind = SimpleNamespace(
         name="digits",
@@ -93,17 +90,17 @@ def test_the_command_leaves_a_record_and_never_touches_test_data(
         x_test=Untouchable(),
         y_test=data.y_test,
     )
-    monkeypatch.setattr(commands, "load", lambda name, folder: blind)
+    monkeypatch.setattr(Experiment, "load", lambda self, folder: blind)
     words = ["tune", "--method", "ridge", "--search", "regularization=1e-3,1"]
     words += ["--set", "train_per_class=30", "--per-class", "8", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
     record = json.loads((tmp_path / "tune.json").read_text())
     assert record["method"] == "ridge"
-    assert record["grid"] == {"regularization": [1e-3, 1]}
-    assert record["plan"]["train_per_class"] == 30
-    assert "n_layers" not in record["plan"]
-    assert Plan().changed(record["plan"]) == Plan(train_per_class=30)
+    assert record["grid"] == {"ridge": [1e-3, 1]}
+    assert record["settings"]["train_per_class"] == 30
+    assert "n_layers" not in record["settings"]
+    assert Plan().changed(record["settings"]) == Plan(train_per_class=30)
     assert record["chosen_on"] == "80 training samples, at most 8 of each class"
     assert f"{record['candidates'][0]['held_out_accuracy']:.4f}" in done.output
 
@@ -112,7 +109,7 @@ def test_the_command_leaves_a_record_and_never_touches_test_data(
     ("words", "message"),
     [
         (["--method", "svm"], "expected method to be one of redunet, ncm, lda, ridge, qda"),
-        (["--method", "lda"], "expected settings among regularization to search, got none"),
+        (["--method", "lda"], "expected settings among shrinkage to search, got none"),
         (["--method", "lda", "--search", "regularization=2"], "above 0 and at most 1, got 2"),
     ],
 )
@@ -152,10 +149,11 @@ def test_the_words_about_the_records_are_the_records() -> None:
     assert said in words
 
 
-@pytest.mark.parametrize("data", CHOSEN)
+@pytest.mark.parametrize("data", [data for recipe, data in CHOSEN if recipe is None])
 def test_comparisons_take_what_was_chosen(data: str) -> None:
     results = Path(__file__).parents[2] / "results" / "tune"
-    for method, settings in CHOSEN[data].items():
+    for method, settings in CHOSEN[None, data].items():
         record = json.loads((results / f"closed-form-{data}-{method}.json").read_text())
         best = record["chosen"]["held_out"]
-        assert settings == {key: value for key, value in best.items() if key != "held_out_accuracy"}
+        chosen = {key: value for key, value in best.items() if key != "held_out_accuracy"}
+        assert settings == CLOSED_FORM[method].named_today(chosen)

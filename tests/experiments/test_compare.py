@@ -14,33 +14,46 @@ import pytest
 import safetensors.torch
 from typer.testing import CliRunner
 
-from redunet import rivals
+from redunet import datasets, rivals
 from redunet.cli.app import main
-from redunet.datasets import load
+from redunet.datasets import digits
 from redunet.errors import SettingsError
-from redunet.experiments import entrants
+from redunet.estimators import CLOSED_FORM
+from redunet.experiments import paper
 from redunet.experiments.compare import compare
-from redunet.experiments.entrants import NAMES
-from redunet.experiments.plan import Plan
-from redunet.experiments.runner import run
+from redunet.experiments.methods import names
+from redunet.experiments.runner import Evaluation, run
+from redunet.experiments.streams import Samples, class_stream, pooled
 from tests.means import Means, MeansOfAll
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-SMALL = Plan(data="digits", n_layers=2, n_components=8, train_per_class=20, test_per_class=9)
+SMALL = {"n_layers": 2, "n_components": 8}
+NAMES = {key: name for key, name in names().items() if key != "subspace"}
+
+
+def few_digits(folder: Path | None = None) -> Samples:
+    """20 training and 9 test samples of each digit."""
+    tasks = class_stream(digits.load(None), train_per_class=20, test_per_class=9)
+    return Samples(*pooled(tasks, "train"), *pooled(tasks, "test"))
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few digits, and quick stand-ins for some gradient methods."""
-    monkeypatch.setitem(entrants.PLANS, "digits", SMALL)
-    for method in ("finetune", "joint"):
-        monkeypatch.setitem(rivals.GRADIENT, method, Means)
-    monkeypatch.setitem(rivals.GRADIENT, "er", MeansOfAll)
-    monkeypatch.setattr(
-        entrants, "published_settings", lambda method, data: {"backbone": "mlp", "epochs": 2}
-    )
+    monkeypatch.setitem(datasets.LOADERS, "digits", few_digits)
+    monkeypatch.setitem(paper.SETTINGS, "digits", SMALL)
+    for key, rival in (("finetune", Means), ("joint", AtOnce), ("er", MeansOfAll)):
+        settings = staticmethod(lambda data: {"backbone": "mlp", "epochs": 2})
+        about = {"title": rivals.GRADIENT[key].title, "usual_settings": settings}
+        monkeypatch.setitem(rivals.GRADIENT, key, type(rival.__name__, (rival,), about))
     monkeypatch.setattr(Means, "taught", [])
+
+
+class AtOnce(Means):
+    """Given all tasks as one."""
+
+    at_once = True
 
 
 FEW = ("redunet", "finetune", "joint", "er")
@@ -54,7 +67,7 @@ def call(out: Path, **options: Any) -> dict[str, Any]:
 
 def numbers(record: dict[str, Any]) -> Any:
     """What must not depend on interruptions: everything but times and memory."""
-    kept = {**record, "methods": []}
+    kept = {key: value for key, value in record.items() if key != "seconds"} | {"methods": []}
     for method in record["methods"]:
         runs = [
             [
@@ -86,8 +99,8 @@ def test_every_method_runs_over_the_same_stream(tmp_path: Path) -> None:
         folder = tmp_path / name / f"seed-{seeds[name][-1]}"
         whole = json.loads((folder / "record.json").read_text())
         last = methods[name]["runs"][-1]["tasks"][-1]
-        assert last["accuracy"] == round(whole["tasks"][-1]["accuracy"], 6)
-        assert whole["tasks"][-1]["test_samples"] == 90
+        assert last["accuracy"] == whole["tasks"][-1]["readings"]["predict"]["accuracy"]
+    assert record["stream"][-1]["test_samples"] == 90
     one, other = methods["er"]["runs"]
     assert one["tasks"] != other["tasks"]
     assert set(methods["joint"]["runs"][0]["summary"]) == {"last"}
@@ -102,7 +115,8 @@ def test_bytes_are_those_in_the_file(tmp_path: Path) -> None:
     record = call(tmp_path)
     for name, method in by_method(record).items():
         (run,) = method["runs"]
-        path = tmp_path / name / "seed-0" / f"after-task-{len(run['tasks'])}.safetensors"
+        folder = tmp_path / ("moments" if name == "redunet" else name) / "seed-0"
+        path = folder / f"after-task-{len(run['tasks'])}.safetensors"
         stored = safetensors.torch.load_file(path)
         kept = run["tasks"][-1]["bytes"]
         assert sum(kept.values()) == sum(t.numel() * t.element_size() for t in stored.values())
@@ -142,19 +156,23 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path: Path) -> N
 
 
 def test_a_learner_that_was_saved_runs_where_it_ran_and_tells_of_it(tmp_path: Path) -> None:
-    tasks = SMALL.stream(load("digits"))
+    tasks = class_stream(few_digits())
     make = partial(Means, classes=tuple(range(10)), input_shape=(8, 8), device="cpu")
+    learners: list[Means] = []
+    kept = {"kept": lambda learner: learners.append(learner)}
     with pytest.raises(StopError):
-        run(make(), tasks, {}, tmp_path, progress=stop_at("task 4 of 5"))
+        run(make, tasks, [Evaluation(tmp_path, {})], tmp_path, stop_at("task 4 of 5"))
     told: list[tuple[str, float]] = []
-    _, learner = run(make(), tasks, {}, tmp_path, progress=lambda *words: told.append(words))
+    evaluations = [Evaluation(tmp_path, {}, at_end=kept)]
+    run(make, tasks, evaluations, tmp_path, lambda *words: told.append(words))
+    (learner,) = learners
     assert learner.device == learner.made_for == "cpu"
     assert [what for what, _ in told[:3]] == [
         "task 4 of 5",
         "task 4 of 5, class 6",
         "task 4 of 5, class 7",
     ]
-    assert [share for _, share in told] == pytest.approx([0.6, 0.6, 0.7, 0.8, 0.8, 0.9])
+    assert [share for _, share in told[:-1]] == pytest.approx([0.6, 0.6, 0.7, 0.8, 0.8, 0.9])
 
 
 @pytest.mark.usefixtures("small")
@@ -191,9 +209,8 @@ def test_the_command_in_the_record_makes_the_record(tmp_path: Path) -> None:
     }
     assert [run["seed"] for run in by_method(record)["redunet"]["runs"]] == [0, 2]
     assert record["command"] == (
-        "redunet compare --data digits --seeds 0,2 --methods redunet,finetune,joint,er "
-        "--set redunet.features=lift --set redunet.n_kernels=1 --set er.epochs=5 "
-        "--set er.sharp=false"
+        "redunet compare --data digits --set features=lift --set n_kernels=1 --seeds 0,2 "
+        "--methods redunet,finetune,joint,er --set er.epochs=5 --set er.sharp=false"
     )
     words = [*shlex.split(record["command"])[1:], "--device", "cpu", "--out", str(tmp_path / "b")]
     done = CliRunner().invoke(main, words)
@@ -222,11 +239,13 @@ def test_the_screen_says_what_to_expect_and_why(tmp_path: Path) -> None:
     assert "About 1/5 = 0.2 is what fine-tuning, LwF, oEWC and SI are expected to show" in said
     assert "without a task identity at test time the outputs of the last task win" in said
     assert "never compares classes that were not seen together" in said
-    assert "Run once, since nothing in them is random: ReduNet." in said
+    assert "Nothing is random in ReduNet." in said
     assert "ER: epochs 4 (usually 2)" in said
     assert "ReduNet: dtype float32 (usually float64)" in said
     assert "Missing: LwF, oEWC, SI, iCaRL, DER++, nearest mean, LDA, ridge, QDA." in said
-    assert max(map(len, done.output.splitlines())) <= 80
+    *lines, last = done.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert last.startswith(f"Wrote {tmp_path}")  # a path is never broken in two
     assert "…" not in done.output
     record = json.loads((tmp_path / "record.json").read_text())
     for method in record["methods"]:
@@ -242,17 +261,17 @@ def test_the_screen_says_what_to_expect_and_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--methods", "redunet,erp"], "expected methods among redunet, finetune, joint, lwf"),
+        (["--methods", "redunet,erp"], "expected methods among redunet, subspace, finetune, joint"),
         (["--methods", ","], "got 'none'"),
         (["--set", "erp.epochs=3"], "got 'erp'"),
-        (["--set", "epochs=3"], "expected METHOD.KEY=VALUE, got 'epochs' as METHOD.KEY"),
+        (["--set", "epochs=3"], "expected settings among data, n_tasks"),
         (
             ["--set", "er.epoch=3"],
             "expected settings of er among backbone, epochs, n_exemplars, sharp",
         ),
         (["--set", "er.seed=3"], "got 'seed'"),
         (["--set", "er.epochs=0"], "expected epochs to be a whole number from 1 on"),
-        (["--set", "redunet.n_tasks=3"], "expected settings of redunet among features"),
+        (["--set", "redunet.n_tasks=30"], "expected 1 to 10 tasks for 10 classes, got 30"),
         (["--set", "redunet.n_layers=few"], "expected n_layers to be a whole number"),
         (["--set", "lda.features=lift"], "expected settings of lda among"),
         (["--seeds", "0,x"], "expected seeds to be a whole number from 0 on"),
@@ -291,8 +310,10 @@ def test_runs_that_cannot_stand_in_one_table_are_refused(tmp_path: Path) -> None
 def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> None:
     methods = ("redunet", "er", "ncm", "lda")
     whole = call(tmp_path / "a", methods=methods)
+    call(tmp_path / "b", methods=("er",))
+    stop = stop_at("methods on class moments, task 3 of 5, LDA")
     with pytest.raises(StopError):
-        call(tmp_path / "b", methods=methods, progress=stop_at("LDA, task 3 of 5"))
+        call(tmp_path / "b", methods=methods, progress=stop)
     for path in tmp_path.glob("b/*/seed-0/record.json"):
         record = json.loads(path.read_text())
         for key in ("mirrored", "root"):
@@ -303,12 +324,14 @@ def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> No
     Means.taught.clear()
     assert numbers(call(tmp_path / "b", methods=methods)) == numbers(whole)
     assert Means.taught == []
-    assert by_method(whole)["ncm"]["settings"]["root"] is False
-    assert "root" not in by_method(whole)["er"]["settings"]
+    for method, known in (("ncm", True), ("er", False)):
+        record = json.loads((tmp_path / "a" / method / "seed-0" / "record.json").read_text())
+        assert ("root" in record["settings"]) is known
 
 
 def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(entrants.PLANS, "digits", SMALL)
+    monkeypatch.setitem(datasets.LOADERS, "digits", few_digits)
+    monkeypatch.setitem(paper.SETTINGS, "digits", SMALL)
     changes = {method: {"epochs": 2} for method in rivals.GRADIENT}
     record = compare("digits", tmp_path, changes=changes, device="cpu")
     assert record["missing"] == []
@@ -322,5 +345,5 @@ def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert (kept["exemplars"] > 0) is (name in ("icarl", "er", "derpp"))
         assert (kept["moments"] > 0) is (name not in rivals.GRADIENT)
         assert (kept["parameters"] > 0) is (name in rivals.GRADIENT)
-    for name in ("redunet", *rivals.CLOSED_FORM):
+    for name in ("redunet", *CLOSED_FORM):
         assert methods[name]["runs"][0]["tasks"][-1]["accuracy"] > 0.7

@@ -12,7 +12,7 @@ import torch
 
 from redunet import FileAccessError, SettingsError
 from redunet.datasets import load
-from redunet.experiments.plan import Plan
+from redunet.experiments.experiment import Plan
 from redunet.features import (
     Chain,
     FeatureMap,

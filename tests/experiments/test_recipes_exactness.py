@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from redunet import LearntFeaturesWarning, ReduNetClassifier
 from redunet.estimators.recipes import RECIPES, from_recipe
-from redunet.experiments.plan import planned
-from redunet.experiments.runner import equivalence, file_hash
+from redunet.experiments.equivalence import equivalence, file_hash
+from redunet.experiments.experiment import Experiment
 from tests.small_images import images_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -66,7 +66,8 @@ CASES = [
     (name, kind)
     for name in RECIPES
     for kind in SHAPES
-    if kind == "grey" or planned(name).features != "pixels"  # to pixels a colour is one more
+    if kind == "grey"
+    or Experiment.of(recipe=name).plan.features != "pixels"  # to pixels a colour is one more
 ]
 
 
@@ -75,7 +76,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     name, kind = request.param
     X: NDArray[Any]
     new: NDArray[Any]
-    shape = (WIDER if "scattering" in planned(name).features else SHAPES)[kind]
+    shape = (WIDER if "scattering" in Experiment.of(recipe=name).plan.features else SHAPES)[kind]
     X, y = images_of(shape, classes=3, per_class=14, seed=1)
     new, _ = images_of(shape, classes=3, per_class=6, seed=2)
     if name == "features":  # vectors, such as an encoder gives, neither whole nor of one sign
@@ -90,7 +91,7 @@ def of(case: Case, *classes: int) -> NDArray[Any]:
 
 
 def test_the_recipe_is_as_it_is_but_for_its_size(case: Case) -> None:
-    plan = planned(case.name)
+    plan = Experiment.of(recipe=case.name).plan
     assert plan.network().to_dict().items() <= case.joint.get_params().items()
     # A measure that finds everything equal would prove nothing.
     assert not case.same(case.joint, case.taught(np.arange(len(case.y) - 1)))

@@ -12,30 +12,38 @@ import pytest
 from typer.testing import CliRunner
 
 from redunet.cli.app import main
-from redunet.experiments import reproduce as module
-from redunet.experiments.plan import Plan
-from redunet.experiments.reproduce import PAPER, REPRODUCTIONS, Reproduction
+from redunet.experiments import cost
+from redunet.experiments.paper import PAPER, REPRODUCTIONS, Reproduction
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 SMALL = Reproduction(
-    "mnist",
     "A small stand-in",
-    Plan(features="lift", n_kernels=2, n_layers=5, n_components=9, train_per_class=40),
+    "digits",
+    {
+        "features": "lift",
+        "n_kernels": 2,
+        "n_layers": 5,
+        "n_components": 9,
+        "train_per_class": 40,
+    },
     {"9 components": 9, "3 components": 3},
 )
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.REPRODUCTIONS, "small", SMALL)
+    monkeypatch.setitem(REPRODUCTIONS, "small", SMALL)
+    monkeypatch.setitem(PAPER, "digits", PAPER["mnist"])
 
 
 def call(*words: str) -> Any:
     return CliRunner().invoke(main, ["reproduce", "small", *words])
 
 
-def sizes(rows: list[Any]) -> list[int]:
+def sizes(record: Any) -> list[int]:
     """Test samples that each task brought."""
-    totals = [0, *(row["test_samples"] for row in rows)]
+    totals = [0, *(row["test_samples"] for row in record["stream"])]
     return [after - before for before, after in itertools.pairwise(totals)]
 
 
@@ -44,14 +52,14 @@ def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
     done = call("--out", str(tmp_path), "--seeds", "0,4")
     assert done.exit_code == 0, done.output
     record = json.loads((tmp_path / "record.json").read_text())
-    assert [variant["name"] for variant in record["variants"]] == ["9 components", "3 components"]
-    for variant in record["variants"]:
+    assert [variant["name"] for variant in record["methods"]] == ["9 components", "3 components"]
+    for variant in record["methods"]:
         assert [one["seed"] for one in variant["runs"]] == [0, 4]
         for one in variant["runs"]:
             assert len(one["tasks"]) == 5
             assert all(0.5 < row["accuracy"] <= 1 for row in one["tasks"])
             assert all(0.4 < row["no_layers_accuracy"] <= 1 for row in one["tasks"])
-    first, second = record["variants"][0]["runs"]
+    first, second = record["methods"][0]["runs"]
     assert first["joint"]["equivalence"] == {
         "moments": True,
         "network": True,
@@ -59,33 +67,30 @@ def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
         "labels_that_differ": 0,
     }
     assert first["joint"]["accuracy"] == first["tasks"][-1]["accuracy"]
-    assert second["joint"] is None
-    for variant in record["variants"]:
+    assert "joint" not in second
+    for variant in record["methods"]:
         counts = np.array(variant["confusion"]["counts"])
         last = [run["tasks"][-1] for run in variant["runs"]]
-        assert counts.sum() == sum(task["test_samples"] for task in last)
-        right = sum(task["accuracy"] * task["test_samples"] for task in last)
+        assert counts.sum() == 599 * len(last)
+        right = sum(task["accuracy"] * 599 for task in last)
         assert counts.trace() == pytest.approx(right)
         assert not any("confusion" in task for run in variant["runs"] for task in run["tasks"])
-    assert "What is taken for what" in (tmp_path / "report.html").read_text()
-    wide, narrow = (variant["runs"][0] for variant in record["variants"])
+    assert "Confusion matri" in (tmp_path / "report.html").read_text()
+    wide, narrow = (variant["runs"][0] for variant in record["methods"])
     assert wide["summary"] != narrow["summary"]
     for one in (wide, narrow):
         last = one["tasks"][-1]
-        shares = [n / 599 for n in sizes(one["tasks"])]
+        shares = [n / 599 for n in sizes(record)]
         pooled = sum(a * s for a, s in zip(last["accuracy_by_task"], shares, strict=True))
         assert last["accuracy"] == pytest.approx(pooled, rel=1e-12)
     assert len(first["rates"]["delta_R"]) == 5
-    assert "model files identical, 0 test labels that differ" in " ".join(done.output.split())
-    assert {p.name for p in tmp_path.iterdir()} == {
-        "accuracy.png",
-        "rate.png",
-        "record.json",
-        "report.html",
-        "report.md",
-        "seed-0",
-        "seed-4",
-    }
+    assert "identical identical identical 0" in " ".join(done.output.split())
+    folders = {p.name for p in tmp_path.iterdir() if p.is_dir()}
+    assert folders == {"moments", "redunet"}
+    for folder in folders:
+        assert {p.name for p in (tmp_path / folder).iterdir()} == {"seed-0", "seed-4"}
+    files = {p.name for p in tmp_path.iterdir() if p.is_file()}
+    assert {"accuracy.png", "rate.png", "record.json", "report.html", "report.md"} <= files
     assert f"{first['tasks'][-1]['accuracy']:.3f}"[:4] in (tmp_path / "report.md").read_text()
 
 
@@ -93,21 +98,44 @@ def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
 def test_a_second_call_takes_up_what_is_there(tmp_path: Path) -> None:
     call("--out", str(tmp_path))
     before = (tmp_path / "record.json").read_bytes()
-    stamp = (tmp_path / "seed-0" / "after-task-5.safetensors").stat().st_mtime_ns
+    model = tmp_path / "moments" / "seed-0" / "after-task-5.safetensors"
+    stamp = model.stat().st_mtime_ns
     assert call("--out", str(tmp_path)).exit_code == 0
     after = (tmp_path / "record.json").read_bytes()
-    assert json.loads(after)["variants"] == json.loads(before)["variants"]
-    assert (tmp_path / "seed-0" / "after-task-5.safetensors").stat().st_mtime_ns == stamp
+    assert json.loads(after)["methods"] == json.loads(before)["methods"]
+    assert (
+        tmp_path / "moments" / "seed-0" / "after-task-5.safetensors"
+    ).stat().st_mtime_ns == stamp
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
-def test_a_dry_run_only_says_what_it_would_do(tmp_path: Path, name: str) -> None:
+def test_a_dry_run_only_says_what_it_would_do(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "_MEASURED_FEATURES", 16)
     words = ["reproduce", name, "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]
     done = CliRunner().invoke(main, words)
     said = " ".join(done.output.split())
-    assert f"would build five networks of {REPRODUCTIONS[name].plan.n_layers} layers" in said
-    assert "minutes and" in said
+    layers = REPRODUCTIONS[name].settings["n_layers"]
+    assert f"would build five networks of {layers} layers" in said
+    assert "from layers of 16 features that were built just now" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_an_estimate_is_a_measured_layer_times_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the seconds of a layer of the committed run, it gives the seconds of that run."""
+    measured = {2: 35.459 / 200, 10: 413.36 / 200}
+    monkeypatch.setattr(cost, "_MEASURED_FEATURES", 784)
+    monkeypatch.setattr(cost, "_layer_seconds", lambda k, *rest: measured[k])
+    found = cost.estimate(REPRODUCTIONS["mnist"].experiment(), [0], "cpu", joint=True)
+    record = json.loads((RESULTS / "mnist.json").read_text())
+    assert found["seconds"] == pytest.approx(record["seconds"], rel=0.25)
+    once = cost.estimate(REPRODUCTIONS["mnist"].experiment(), [0], "cpu", joint=False)
+    assert once["seconds"] < 0.6 * found["seconds"]
+    monkeypatch.setattr(cost, "_MEASURED_FEATURES", 392)  # an eighth of the work of a layer
+    monkeypatch.setattr(cost, "_layer_seconds", lambda k, *rest: measured[k] / 8)
+    again = cost.estimate(REPRODUCTIONS["mnist"].experiment(), [0], "cpu", joint=True)
+    assert again["seconds"] == pytest.approx(found["seconds"])
 
 
 def test_an_unknown_experiment_is_refused() -> None:
@@ -120,10 +148,10 @@ def test_an_unknown_experiment_is_refused() -> None:
 
 
 def test_the_papers_settings_are_the_papers() -> None:
-    plan = REPRODUCTIONS["mnist"].plan
+    plan = REPRODUCTIONS["mnist"].experiment().plan
     assert (plan.n_layers, plan.eps, plan.step, plan.step_decay) == (200, 0.5, 0.5, 0.933)
     assert (plan.sharpness, plan.n_components, plan.features) == (1.0, 28, "pixels")
-    plan = REPRODUCTIONS["cifar10"].plan
+    plan = REPRODUCTIONS["cifar10"].experiment().plan
     assert (plan.n_layers, plan.eps, plan.step, plan.step_decay) == (50, 0.5, 0.5, 0.933)
     assert (plan.sharpness, plan.n_kernels) == (1.0, 5)
     assert 15 in REPRODUCTIONS["cifar10"].readings.values()
@@ -141,9 +169,9 @@ def test_a_plan_of_ones_own_from_a_file_and_words(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     record = json.loads((tmp_path / "out" / "record.json").read_text())
-    (variant,) = record["variants"]
+    (variant,) = record["methods"]
     assert variant["settings"]["n_layers"] == 3
-    assert [row["classes"] for row in variant["runs"][0]["tasks"]] == [
+    assert [row["classes"] for row in record["stream"]] == [
         [0, 1, 2, 3, 4],
         [5, 6, 7, 8, 9],
     ]
@@ -152,7 +180,7 @@ def test_a_plan_of_ones_own_from_a_file_and_words(tmp_path: Path) -> None:
     assert variant["runs"][0]["joint"]["equivalence"]["file"] is True
     said = " ".join(done.output.split())
     assert "paper" not in said
-    assert f"average {variant['runs'][0]['summary']['average']:.4f}" in said
+    assert f"{variant['runs'][0]['summary']['average']:.3f}" in said
     assert (tmp_path / "out" / "report.html").exists()
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +19,19 @@ from sklearn.naive_bayes import GaussianNB
 
 from redunet import ReduNetClassifier, SettingsError
 from redunet.datasets import load
-from redunet.experiments.plan import Plan
-from redunet.experiments.runner import peak_memory, run
-from redunet.experiments.selection import held_out_rows, labels_by_components, tune
+from redunet.experiments.experiment import Experiment, Plan
+from redunet.experiments.record import peak_memory
+from redunet.experiments.runner import Evaluation, run
+from redunet.experiments.tuning import (
+    held_out_rows,
+    labels_by_components,
+    tune,
+    tune_experiment,
+)
 from redunet.features import (
     FeatureMap,
 )
-from redunet.progress import silent
+from redunet.progress import Progress, silent
 
 PLAN = Plan(
     data="digits", n_layers=6, train_per_class=40, test_per_class=20, features="standardize"
@@ -36,10 +43,26 @@ def stream(plan: Plan = PLAN) -> tuple[Any, FeatureMap]:
     return tasks, plan.feature_map(tasks)
 
 
+def over(
+    make: Callable[[], Any],
+    tasks: Any,
+    out: Path,
+    settings: dict[str, Any] | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """The record of a learner run over tasks."""
+    (record,) = run(make, tasks, [Evaluation(out, settings or PLAN.to_dict())], out, progress)
+    return record
+
+
+def network(plan: Plan = PLAN) -> Callable[[], ReduNetClassifier]:
+    return lambda: plan.learner(stream(plan)[1], "cpu", "2GB")
+
+
 def numbers(record: dict[str, Any]) -> Any:
     """What must not depend on interruptions: everything but times, memory and date."""
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in record["tasks"]]
-    return rows, record["summary"], record["settings"]
+    return rows, record["settings"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
@@ -47,7 +70,7 @@ def test_the_peak_of_memory_is_that_of_the_process_itself() -> None:
     large = np.ones(2**28, dtype=np.uint8)  # the parent's, which no child must be charged with
     assert peak_memory() > large.nbytes
     program = (
-        "from redunet.experiments.runner import peak_memory; "
+        "from redunet.experiments.record import peak_memory; "
         "x = bytearray(SIZE); print(peak_memory())"
     )
     few, many = (
@@ -62,70 +85,61 @@ class StopError(Exception):
 
 
 def test_a_record_holds_the_whole_story(tmp_path: Path) -> None:
-    tasks, features = stream()
-    record, model = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
+    tasks, _ = stream()
+    models: list[ReduNetClassifier] = []
+    at_end = {"model": lambda model: models.append(model)}
+    evaluation = Evaluation(tmp_path, PLAN.to_dict(), at_end=at_end)
+    (record,) = run(network(), tasks, [evaluation], tmp_path)
+    (model,) = models
     assert record == json.loads((tmp_path / "record.json").read_text())
     assert record["settings"]["n_layers"] == 6
     assert set(record["versions"]) == {"redunet", "python", "torch", "numpy", "scikit-learn"}
     assert record["machine"]["cores"] >= 1
     assert record["peak_memory_bytes"] > 1e7
-    last = record["tasks"][-1]
+    last = record["tasks"][-1]["readings"]["predict"]
     x_test = np.concatenate([task.x_test for task in tasks])
     y_test = np.concatenate([task.y_test for task in tasks])
-    assert last["accuracy"] == model.score(x_test, y_test) == record["summary"]["last"]
+    assert last["accuracy"] == model.score(x_test, y_test)
     assert last["accuracy_by_task"][2] == model.score(tasks[2].x_test, tasks[2].y_test)
-    assert [row["train_samples"] for row in record["tasks"]] == [80] * 5
-    assert [row["test_samples"] for row in record["tasks"]] == [40, 80, 120, 160, 200]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["after-task-5.safetensors", "record.json"]
+
+
+def stopping(words: str) -> Progress:
+    def stop(what: str, share: float) -> None:
+        if what == words:
+            raise StopError
+
+    return stop
 
 
 @pytest.mark.parametrize("stop_at", [1, 2, 5])
 def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: int) -> None:
-    tasks, features = stream()
-    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
-
-    def stop(what: str, share: float) -> None:
-        if what == f"task {stop_at} of 5":
-            raise StopError
-
+    tasks, _ = stream()
+    whole = over(network(), tasks, tmp_path / "a")
     with pytest.raises(StopError):
-        run(
-            PLAN.learner(features, "cpu", "2GB"),
-            tasks,
-            PLAN.to_dict(),
-            tmp_path / "b",
-            progress=stop,
-        )
+        over(network(), tasks, tmp_path / "b", progress=stopping(f"task {stop_at} of 5"))
     learnt: list[str] = []
-    resumed, model = run(
-        PLAN.learner(features, "cpu", "2GB"),
-        tasks,
-        PLAN.to_dict(),
-        tmp_path / "b",
-        progress=lambda what, share: learnt.append(what),
-    )
+    resumed = over(network(), tasks, tmp_path / "b", progress=lambda what, _: learnt.append(what))
     assert learnt == [f"task {n} of 5" for n in range(stop_at, 6)]
     assert numbers(resumed) == numbers(whole)
-    assert model.classes_.tolist() == list(range(10))
-    again, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "b")
+    again = over(lambda: pytest.fail("made a learner"), tasks, tmp_path / "b")
     assert again == resumed
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from redunet.experiments import runner as experiment
-from tests.experiments.test_runner import PLAN, stream
-tasks, features = stream()
-write = experiment.write_record
+from redunet.experiments import runner
+from tests.experiments.test_runner import network, over, stream
+write = runner.write_record
 def dying(path, record):
     if len(record["tasks"]) == 3 and sys.argv[2] == "before":
         os.kill(os.getpid(), signal.SIGKILL)
     write(path, record)
     if len(record["tasks"]) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
-experiment.write_record = dying
-experiment.run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), Path(sys.argv[1]))
+runner.write_record = dying
+over(network(), stream()[0], Path(sys.argv[1]))
 """
 
 
@@ -137,18 +151,23 @@ def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path, when: 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True)
     assert done.returncode == -signal.SIGKILL
-    tasks, features = stream()
+    tasks, _ = stream()
     learnt: list[str] = []
-    resumed, _ = run(
-        PLAN.learner(features, "cpu", "2GB"),
-        tasks,
-        PLAN.to_dict(),
-        tmp_path / "b",
-        progress=lambda what, share: learnt.append(what),
-    )
+    resumed = over(network(), tasks, tmp_path / "b", progress=lambda what, _: learnt.append(what))
     assert learnt[0] == ("task 3 of 5" if when == "before" else "task 4 of 5")
-    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
-    assert numbers(resumed) == numbers(whole)
+    assert numbers(resumed) == numbers(over(network(), tasks, tmp_path / "a"))
+
+
+def test_a_damaged_checkpoint_is_learnt_again(tmp_path: Path) -> None:
+    tasks, _ = stream()
+    whole = over(network(), tasks, tmp_path / "a")
+    with pytest.raises(StopError):
+        over(network(), tasks, tmp_path / "b", progress=stopping("task 3 of 5"))
+    (tmp_path / "b" / "after-task-2.safetensors").write_bytes(b"cut off")
+    learnt: list[str] = []
+    again = over(network(), tasks, tmp_path / "b", progress=lambda what, _: learnt.append(what))
+    assert learnt[:3] == ["task 1 once more", "task 2 once more", "task 3 of 5"]
+    assert numbers(again) == numbers(whole)
 
 
 class Bayes(GaussianNB):  # type: ignore[misc]
@@ -165,40 +184,32 @@ class Bayes(GaussianNB):  # type: ignore[misc]
 def test_any_learner_can_be_run_and_resumed(tmp_path: Path) -> None:
     tasks, _ = stream()
     settings = {"learner": "bayes"}
-    whole, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "a")
 
-    def stop(what: str, share: float) -> None:
-        if what == "task 4 of 5":
-            raise StopError
+    def bayes() -> Bayes:
+        return Bayes(var_smoothing=1e-2)
 
+    whole = over(bayes, tasks, tmp_path / "a", settings)
     with pytest.raises(StopError):
-        run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "b", progress=stop)
-    resumed, _ = run(Bayes(var_smoothing=1e-2), tasks, settings, tmp_path / "b")
-    assert numbers(resumed) == numbers(whole)
+        over(bayes, tasks, tmp_path / "b", settings, stopping("task 4 of 5"))
+    assert numbers(over(bayes, tasks, tmp_path / "b", settings)) == numbers(whole)
 
 
 def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
-    tasks, features = stream()
-    run(PLAN.learner(features, "cpu", "2GB"), tasks[:1], PLAN.to_dict(), tmp_path)
+    tasks, _ = stream()
+    over(network(), tasks[:1], tmp_path)
     other = PLAN.changed({"eps": 0.25})
     with pytest.raises(SettingsError, match="record of a run with another eps: name another"):
-        run(other.learner(features, "cpu", "2GB"), tasks, other.to_dict(), tmp_path)
+        over(network(other), tasks, tmp_path, other.to_dict())
     (tmp_path / "record.json").write_text("not a record")
     with pytest.raises(SettingsError, match="cannot be read"):
-        run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path)
+        over(network(), tasks, tmp_path)
 
 
 def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) -> None:
-    tasks, features = stream()
-    whole, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "a")
-
-    def stop(what: str, share: float) -> None:
-        if what == "task 3 of 5":
-            raise StopError
-
-    learner = PLAN.learner(features, "cpu", "2GB")
+    tasks, _ = stream()
+    whole = over(network(), tasks, tmp_path / "a")
     with pytest.raises(StopError):
-        run(learner, tasks, PLAN.to_dict(), tmp_path / "b", progress=stop)
+        over(network(), tasks, tmp_path / "b", progress=stopping("task 3 of 5"))
     path = tmp_path / "b" / "record.json"
     record = json.loads(path.read_text())
     for key in ("mirrored", "root", "whitening"):
@@ -206,9 +217,33 @@ def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) ->
     path.write_text(json.dumps(record))
     other = PLAN.changed({"root": True})
     with pytest.raises(SettingsError, match="record of a run with another root: name another"):
-        run(other.learner(features, "cpu", "2GB"), tasks, other.to_dict(), tmp_path / "b")
-    again, _ = run(PLAN.learner(features, "cpu", "2GB"), tasks, PLAN.to_dict(), tmp_path / "b")
-    assert numbers(again) == numbers(whole)
+        over(network(other), tasks, tmp_path / "b", other.to_dict())
+    assert numbers(over(network(), tasks, tmp_path / "b")) == numbers(whole)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_evaluations_of_one_learner_learn_each_task_once(tmp_path: Path) -> None:
+    """Each evaluation has its own record, and is resumed by itself."""
+    tasks, _ = stream()
+    taught: list[int] = []
+
+    class Counted(Bayes):
+        def partial_fit(self, X: Any, y: Any) -> Any:
+            taught.append(int(min(y)))
+            return super().partial_fit(X, y)
+
+    def evaluations(*names: str) -> list[Evaluation]:
+        return [Evaluation(tmp_path / name, {"name": name}, name=name) for name in names]
+
+    with pytest.raises(StopError):
+        run(Counted, tasks, evaluations("a", "b"), tmp_path, stopping("task 2 of 5, b"))
+    assert taught == [0, 2]
+    taught.clear()
+    first, second = run(Counted, tasks, evaluations("a", "b"), tmp_path)
+    assert taught == [0, 2, 4, 6, 8]
+    assert [row["readings"] for row in first["tasks"]] == [r["readings"] for r in second["tasks"]]
+    (third,) = run(Counted, tasks, evaluations("c"), tmp_path)
+    assert numbers(third)[0] == numbers(first)[0]
 
 
 class Untouchable:
@@ -285,8 +320,6 @@ def test_labels_by_components_are_those_of_predict() -> None:
 
 
 def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from redunet.cli import commands
-
     data = load("digits")
     blind = SimpleNamespace(
         name="digits",
@@ -295,10 +328,12 @@ def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.Monk
         x_test=Untouchable(),
         y_test=data.y_test,
     )
-    monkeypatch.setattr(commands, "load", lambda name, folder: blind)
-    plan = Plan(n_layers=2, train_per_class=30, features="standardize")
-    search = commands.Search({"eps": [0.5]}, per_class=8)
-    commands.tune_plan(plan, search, [4], True, tmp_path, "cpu", "2GB", None, silent)
-    record = json.loads((tmp_path / "tune.json").read_text())
-    assert record["plan"]["data"] == "digits"
+    monkeypatch.setattr(Experiment, "load", lambda self, folder: blind)
+    changes = {"n_layers": 2, "train_per_class": 30, "features": "standardize"}
+    experiment = Experiment.of("digits", changes=changes)
+    how: dict[str, Any] = {"n_components": [4], "per_class": 8, "device": "cpu"}
+    record = tune_experiment(experiment, tmp_path, "redunet tune", {"eps": [0.5]}, **how)
+    assert record == json.loads((tmp_path / "tune.json").read_text())
+    assert (record["kind"], record["version"], record["command"]) == ("tune", 2, "redunet tune")
+    assert record["settings"]["data"] == "digits"
     assert record["candidates"][0]["held_out_accuracy"] > 0.8

@@ -6,10 +6,14 @@ from typing import Any
 
 from redunet.core.readouts import READOUTS
 from redunet.estimators.recipes import find
-from redunet.experiments.contest import variants
-from redunet.experiments.plan import Plan
+from redunet.experiments.ablation import variants as experiments
+from redunet.experiments.experiment import Experiment, Plan
 
 PLAN = Plan(data="digits").changed(find("images-fast").settings)
+
+
+def variants(plan: Plan) -> list[Plan]:
+    return [one.plan for one in experiments(Experiment(plan))]
 
 
 def test_the_variants_are_all_combinations_of_the_ingredients() -> None:

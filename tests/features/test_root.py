@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from redunet.errors import DataError
-from redunet.experiments.plan import Plan
+from redunet.experiments.experiment import Plan
 from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering, restore
 from redunet.features.root import rounded_root
 

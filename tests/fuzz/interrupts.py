@@ -79,7 +79,8 @@ def fault(ending: Ending, model: Path, before: bytes, after: bytes) -> str | Non
     found = model.read_bytes()
     if found not in (before, after):
         return "the model is neither the one before nor the one after"
-    if left := [path.name for path in model.parent.glob(".*")]:
+    # Between its creation and its locking a lock file is empty: the next command takes it over.
+    if left := [path.name for path in model.parent.glob(".*") if path.stat().st_size]:
         return f"left {left}"
     if before_the_first_line(ending):
         return None if found == before else "changed before the first line"
@@ -140,7 +141,8 @@ def _storm(n: int, seed: int, at_once: int) -> Iterator[tuple[str, str | None]]:
             model = folder / str(index) / "model"
             model.parent.mkdir()
             model.write_bytes(before)
-            moment = float(shares[index]) * seconds[kind]
+            # Most of the time with the model is the end of the interpreter: aim before that.
+            moment = float(shares[index] ** (4 if kind == "held" else 1)) * seconds[kind]
             ending = command(
                 "learn",
                 model,

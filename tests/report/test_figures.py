@@ -19,12 +19,12 @@ from redunet.report.blocks import INK, HeatMap, Lines
 from redunet.report.png import apart, overview, png
 from redunet.report.readme import FIGURES, draw
 from redunet.report.record_figures import (
-    STYLES,
     accuracy_curves,
     accuracy_figure,
     confusion_figure,
     confusion_view,
     rate_figure,
+    styles,
 )
 from redunet.report.sections import objective
 from tests.made_records import RECORDS, every_record
@@ -94,7 +94,7 @@ def test_no_two_methods_have_one_colour(name: str) -> None:
 def test_own_methods_have_colours_of_their_own() -> None:
     made = copy.deepcopy(RECORDS["two variants"])
     run = made["methods"][0]["runs"][0]
-    others = [*STYLES, *(f"mine {number}" for number in range(20))]
+    others = [*styles(), *(f"mine {number}" for number in range(20))]
     made["methods"] += [
         {**made["methods"][0], "method": key, "name": f"a {key}", "runs": [run]}
         for key in others

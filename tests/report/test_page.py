@@ -20,7 +20,9 @@ from redunet import ReduNetClassifier
 from redunet.cli.app import main
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.network import ReduNet
+from redunet.datasets import load
 from redunet.errors import ReduNetError
+from redunet.estimators import LinearDiscriminant
 from redunet.features import Flatten
 from redunet.report import page
 from redunet.report.look import Look
@@ -357,3 +359,26 @@ def test_help_shows_an_example() -> None:
     said = CliRunner().invoke(main, ["report", "--help"]).output
     words = " ".join(said.split())
     assert "Example: redunet report demo/digits.safetensors --samples digits -o page.html" in words
+
+
+def test_a_page_of_another_estimator(tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    model = LinearDiscriminant(0.2).fit(X[::2], y[::2])
+    model.save(tmp_path / "lda")
+    out = tmp_path / "page.html"
+    page([tmp_path / "lda"], out, samples="digits")
+    assert titles(out) == [
+        "Summary",
+        "Confusion matrix",
+        "Angles between the classes",
+        "Spectra of the classes",
+        "Leading directions of the classes",
+        "Classes",
+        "Settings",
+    ]
+    said = out.read_text(encoding="utf-8")
+    assert "64 features: labels by linear discriminant." in said
+    data = load("digits")
+    right = int((model.predict(data.x_test.reshape(-1, 64)) == data.y_test).sum())
+    assert f"It labels {right:,} of {len(data.y_test):,} samples of digits correctly" in said
+    assert "shrinkage" in said

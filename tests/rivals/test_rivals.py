@@ -17,7 +17,6 @@ from redunet.estimators import storage
 from redunet.rivals import GRADIENT, GradientLearner
 from redunet.rivals.backbones import make_backbone
 from redunet.rivals.pictures import COLOUR_DEVIATION, COLOUR_MEAN, Pictures
-from redunet.rivals.published import settings
 
 SHAPE = (4, 4)
 
@@ -47,6 +46,11 @@ def weights(learner: GradientLearner) -> Tensor:
 
 
 TASKS = [images(40, seed=t, labels=(2 * t, 2 * t + 1)) for t in range(3)]
+
+
+def settings(method: str, data: str) -> dict[str, Any]:
+    found: dict[str, Any] = GRADIENT[method].usual_settings(data)
+    return found
 
 
 def test_the_backbones_have_their_published_sizes() -> None:

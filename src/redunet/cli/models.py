@@ -79,7 +79,9 @@ def learn(
 
     Data may be larger than memory. Settings are given when the model is created, and kept in it:
     an estimator, a recipe, and those of `redunet run` but for the stream's, and normalize and
-    input_range. Of a recipe, estimators other than redunet take the features alone.
+    input_range. Of a recipe, estimators other than redunet take the features alone. Their own
+    settings: shrinkage of linear-discriminant, shrinkage and distance (gaussian, correlation) of
+    quadratic-discriminant, ridge of ridge.
     Features that are learnt from data are learnt from the data of that first call.
 
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import warnings
@@ -22,8 +23,27 @@ from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
 from redunet.text import shown
 
-Out = Annotated[Path, typer.Option(help="Output folder; an unfinished run is resumed.")]
-DataName = Annotated[str, typer.Option(help="digits, mnist, fashion_mnist or cifar10.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Output folder; an unfinished run there is resumed.")
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="digits, mnist, fashion_mnist, cifar10, or your own .npz, .csv, .parquet or folder of "
+        "images.",
+    ),
+]
+Label = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of your own data: the column of labels.")
+]
+Test = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Of your own data: the test data; without it a quarter of each class is split off.",
+    ),
+]
 DataDir = Annotated[Path | None, typer.Option(help="Folder where the data set may already be.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Memory = Annotated[
@@ -36,6 +56,11 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
 ]
+Config = Annotated[Path | None, typer.Option(help="A TOML file with settings.")]
+Seeds = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Seeds of what is random; by default 0.")
+]
+Dtype = Annotated[str | None, typer.Option(help="float64 or float32, of ReduNet's layers.")]
 RecipeName = Annotated[
     str | None,
     typer.Option(
@@ -144,19 +169,22 @@ def size_of(word: str | None) -> tuple[int, int] | None:
     return int(found[2] or width), width
 
 
-def by_method(words: list[str] | None, usual: str | None = None) -> dict[str, dict[str, Any]]:
-    """METHOD.KEY=VALUE words as settings of methods; KEY alone is the usual one's, if any."""
+def by_method(words: list[str] | None) -> dict[str, dict[str, Any]]:
+    """KEY=VALUE and METHOD.KEY=VALUE words as settings of methods; KEY alone is ReduNet's."""
     changes: dict[str, dict[str, Any]] = {}
     for name, value in parsed(words).items():
         method, _, key = name.rpartition(".")
-        if not method and usual is None:
-            raise SettingsError(f"expected METHOD.KEY=VALUE, got {name!r} as METHOD.KEY")
-        changes.setdefault(method or usual or "", {})[key] = value
+        changes.setdefault(method or "redunet", {})[key] = value
     return changes
 
 
 def _value(text: str) -> Any:
-    """A number, a word, true, false, none, or a tuple of these where there are commas."""
+    """A number, a word, true, false, none, a list, or a tuple of these between commas."""
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"expected a list such as [[0, 1], [2]], got {text!r}") from error
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part.strip())
     text = text.strip()

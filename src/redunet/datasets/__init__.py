@@ -8,26 +8,45 @@ published ones to the last bit, or there is an error.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 from redunet.datasets import cifar10, digits, fashion_mnist, mnist
 from redunet.datasets.dataset import Dataset
 from redunet.errors import SettingsError
 
-__all__ = ["NAMES", "Dataset", "load"]
+__all__ = ["LOADERS", "NAMES", "TITLES", "Dataset", "load", "register"]
 
-_LOADERS: Mapping[str, Callable[[Path | None], Dataset]] = MappingProxyType(
-    {
-        "digits": digits.load,
-        "mnist": mnist.load,
-        "fashion_mnist": fashion_mnist.load,
-        "cifar10": cifar10.load,
-    }
-)
+Loader = Callable[[Path | None], Any]
+"""From a folder to look in first, or None, to a data set."""
 
-NAMES: tuple[str, ...] = tuple(_LOADERS)
+LOADERS: dict[str, Loader] = {
+    "digits": digits.load,
+    "mnist": mnist.load,
+    "fashion_mnist": fashion_mnist.load,
+    "cifar10": cifar10.load,
+}
+TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+"""What data sets are called in tables, where that is not their name."""
+
+NAMES: tuple[str, ...] = tuple(LOADERS)
+
+
+def register(name: str, loader: Loader, title: str | None = None) -> None:
+    """Add a data set to those that commands and `load` know.
+
+    Parameters
+    ----------
+    name : str
+    loader : callable
+        From a folder to look in first, or None, to an object with the attributes
+        ``name``, ``x_train``, ``y_train``, ``x_test``, ``y_test``.
+    title : str, default=None
+        What it is called in tables; None means the name.
+    """
+    LOADERS[name] = loader
+    TITLES[name] = title or name
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -62,7 +81,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     >>> data.x_train.shape, data.x_test.shape
     ((1198, 8, 8), (599, 8, 8))
     """
-    if name not in NAMES:
-        msg = f"There is no data set {name!r}: choose one of {', '.join(NAMES)}."
+    if name not in LOADERS:
+        msg = f"There is no data set {name!r}: choose one of {', '.join(LOADERS)}."
         raise SettingsError(msg)
-    return _LOADERS[name](None if data_dir is None else Path(data_dir))
+    data: Dataset = LOADERS[name](None if data_dir is None else Path(data_dir))
+    return data

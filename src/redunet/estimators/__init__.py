@@ -38,7 +38,7 @@ __all__ = [
 Estimator: TypeAlias = ReduNetClassifier | ClosedForm
 """Any of them."""
 
-CLOSED_FORM: dict[str, type[ClosedForm]] = {
+CLOSED_FORM: dict[str, type[Any]] = {
     estimator.kind: estimator
     for estimator in (NearestMean, LinearDiscriminant, Ridge, QuadraticDiscriminant)
 }

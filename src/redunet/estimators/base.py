@@ -325,6 +325,10 @@ class MomentEstimator(Fitted):
             checked(), lambda part: state.embedding.learn(part, device), device
         )
 
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters that change a label, beside those of the input; by name, checked."""
+        raise NotImplementedError
+
     def _plain_settings(self) -> dict[str, Any]:
         """Whatever changes a label besides embedding and moments: plain values, checked."""
         raise NotImplementedError
@@ -368,7 +372,7 @@ class MomentEstimator(Fitted):
         """What two models must share to be merged."""
         self._check_embedding(state)
         return {
-            **self._plain_settings(),
+            **self.own_settings(),
             "features, normalize or input_range": state.embedding,
             "the number of features": state.n_features_in,
             "the list of feature names": state.feature_names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import State
+from redunet.features import FeatureMap
 
 _ROWS = 2048
 """New samples at a time."""
@@ -38,10 +40,30 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     solves in `_solve`; `redunet.estimators.register` makes it known to `load`
     and to the command line. New samples are scaled as those that were learnt:
     to the unit sphere, or with ``normalize="class"`` from the range given.
+
+    Parameters
+    ----------
+    normalize, input_range, features, device
+        As for `ReduNetClassifier`.
     """
 
     kind: ClassVar[str]
     """What model files and records call it."""
+
+    earlier_names: ClassVar[Mapping[str, str]] = {}
+    """Names that parameters had before, which model files keep, and their names today."""
+
+    def __init__(
+        self,
+        normalize: str = "sample",
+        input_range: tuple[float, float] | None = None,
+        features: FeatureMap | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.normalize = normalize
+        self.input_range = input_range
+        self.features = features
+        self.device = device
 
     @classmethod
     def name(cls) -> str:
@@ -89,6 +111,11 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
             lambda: self._solve(state.moments, device, **settings),
         )
 
+    @classmethod
+    def named_today(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of the method under the names of today, where some have earlier names."""
+        return {cls.earlier_names.get(name, name): value for name, value in settings.items()}
+
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
         return {}
@@ -113,10 +140,13 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         self.own_settings()
 
     def _plain_settings(self) -> dict[str, Any]:
-        return {"kind": self.kind, **self.own_settings()}
+        in_files = {now: before for before, now in self.earlier_names.items()}
+        own = {in_files.get(name, name): value for name, value in self.own_settings().items()}
+        return {"kind": self.kind, **own}
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
         if values.get("kind") != cls.kind:
             raise SettingsError(f"expected a model of {cls.__name__}")
-        return cls(**{name: value for name, value in values.items() if name != "kind"})
+        own = {name: value for name, value in values.items() if name != "kind"}
+        return cls(**cls.named_today(own))

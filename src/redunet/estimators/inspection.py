@@ -11,6 +11,7 @@ from torch import Tensor
 
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
+from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.settings import parse_memory
@@ -102,7 +103,7 @@ def is_whitened(model: ReduNetClassifier) -> bool:
     return getattr(model, "whitening", None) is not None
 
 
-def picture_shape(model: ReduNetClassifier) -> tuple[tuple[int, ...] | None, bool]:
+def picture_shape(model: MomentEstimator) -> tuple[tuple[int, ...] | None, bool]:
     """The shape of a picture whose pixels are a model's features, and whether it is a guess.
 
     Features are pixels where a feature map says so: `Flatten` or `Standardize` of

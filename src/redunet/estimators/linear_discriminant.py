@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -17,7 +17,7 @@ from redunet.validation import checked_number
 
 
 def linear_discriminant(
-    S: Iterable[Tensor], means: Tensor, counts: Sequence[int], regularization: float
+    S: Iterable[Tensor], means: Tensor, counts: Sequence[int], shrinkage: float
 ) -> readouts.LinearDiscriminant:
     """The discriminant of classes with one covariance, (1 − ρ)W + ρ (tr W / d) I.
 
@@ -27,11 +27,11 @@ def linear_discriminant(
         Second moments, one class at a time.
     means : Tensor of shape (k, d), float64
     counts : sequence of k int
-    regularization : float
+    shrinkage : float
         ρ.
     """
-    W = shrunk(covariance(S, means, counts), regularization)
-    return readouts.LinearDiscriminant(*normal_scores(W, means, counts, "raise regularization"))
+    W = shrunk(covariance(S, means, counts), shrinkage)
+    return readouts.LinearDiscriminant(*normal_scores(W, means, counts, "raise shrinkage"))
 
 
 class LinearDiscriminant(ClosedForm):
@@ -51,7 +51,7 @@ class LinearDiscriminant(ClosedForm):
 
     Parameters
     ----------
-    regularization : float, default=0.01
+    shrinkage : float, default=0.01
         ρ, above 0 and at most 1.
     normalize, input_range, features, device
         As for `ReduNetClassifier`.
@@ -69,7 +69,7 @@ class LinearDiscriminant(ClosedForm):
     See Also
     --------
     sklearn.discriminant_analysis.LinearDiscriminantAnalysis : with
-        ``shrinkage=regularization``, the same scores on the same feature vectors, in one batch.
+        ``shrinkage=shrinkage``, the same scores on the same feature vectors, in one batch.
 
     References
     ----------
@@ -92,26 +92,22 @@ class LinearDiscriminant(ClosedForm):
     """
 
     kind = "lda"
+    earlier_names: ClassVar = {"regularization": "shrinkage"}
 
     def __init__(
         self,
-        regularization: float = 0.01,
+        shrinkage: float = 0.01,
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,
         device: str = "auto",
     ) -> None:
-        self.regularization = regularization
-        self.normalize = normalize
-        self.input_range = input_range
-        self.features = features
-        self.device = device
+        super().__init__(normalize, input_range, features, device)
+        self.shrinkage = shrinkage
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
-        return {
-            "regularization": checked_number("regularization", self.regularization, above=0, most=1)
-        }
+        return {"shrinkage": checked_number("shrinkage", self.shrinkage, above=0, most=1)}
 
     def _solve(
         self, moments: ClassMoments, device: str, **settings: Any

@@ -13,7 +13,6 @@ from redunet.core.discriminants import LinearScores
 from redunet.core.grid import GRID
 from redunet.core.moments import ClassMoments
 from redunet.estimators.closed_form import ClosedForm
-from redunet.features import FeatureMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +95,6 @@ class NearestMean(ClosedForm):
     """
 
     kind = "ncm"
-
-    def __init__(
-        self,
-        normalize: str = "sample",
-        input_range: tuple[float, float] | None = None,
-        features: FeatureMap | None = None,
-        device: str = "auto",
-    ) -> None:
-        self.normalize = normalize
-        self.input_range = input_range
-        self.features = features
-        self.device = device
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> NearestMeanScores:
         return nearest_mean(moments, device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ def quadratic_discriminant(
     S: Iterable[Tensor],
     means: Tensor,
     counts: Sequence[int],
-    regularization: float,
+    shrinkage: float,
     distance: str,
 ) -> QuadraticScores:
     """Mahalanobis distances by (1 − ρ) C_j + ρ (tr W / d) I, or by its correlations.
@@ -32,7 +32,7 @@ def quadratic_discriminant(
         Second moments, one class at a time.
     means : Tensor of shape (k, d), float64
     counts : sequence of k int
-    regularization : float
+    shrinkage : float
         ρ; C_j is the covariance of class j, W the pooled within-class covariance.
     distance : {"gaussian", "correlation"}
     """
@@ -42,11 +42,11 @@ def quadratic_discriminant(
     # tr W is the mean of tr C_j over all samples.
     within = sum(n * mean_variance(C_j) for n, C_j in zip(counts, factors, strict=True))
     for C_j in factors:
-        matrix = shrunk(C_j, regularization, within / sum(counts))
+        matrix = shrunk(C_j, shrinkage, within / sum(counts))
         if distance == "correlation":
             deviations = matrix.diagonal().sqrt()
             matrix = matrix / torch.outer(deviations, deviations)
-        C_j.copy_(cholesky(matrix, "raise regularization"))
+        C_j.copy_(cholesky(matrix, "raise shrinkage"))
     if distance == "correlation":
         return QuadraticScores(means, factors, torch.zeros_like(means[:, 0]))
     half_log_det = factors.diagonal(dim1=-2, dim2=-1).log().sum(dim=1)
@@ -71,7 +71,7 @@ class QuadraticDiscriminant(ClosedForm):
 
     Parameters
     ----------
-    regularization : float, default=0.5
+    shrinkage : float, default=0.5
         ρ, above 0 and at most 1.
     distance : {"gaussian", "correlation"}, default="gaussian"
         "gaussian" is the score above. "correlation" is its first term alone,
@@ -93,7 +93,7 @@ class QuadraticDiscriminant(ClosedForm):
     See Also
     --------
     sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : with
-        ``reg_param=regularization``, the same scores on feature vectors of
+        ``reg_param=shrinkage``, the same scores on feature vectors of
         tr W / d = 1, in one batch.
 
     Notes
@@ -124,29 +124,25 @@ class QuadraticDiscriminant(ClosedForm):
     """
 
     kind = "qda"
+    earlier_names: ClassVar = {"regularization": "shrinkage"}
 
     def __init__(
         self,
-        regularization: float = 0.5,
+        shrinkage: float = 0.5,
         distance: str = "gaussian",
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,
         device: str = "auto",
     ) -> None:
-        self.regularization = regularization
+        super().__init__(normalize, input_range, features, device)
+        self.shrinkage = shrinkage
         self.distance = distance
-        self.normalize = normalize
-        self.input_range = input_range
-        self.features = features
-        self.device = device
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
         return {
-            "regularization": checked_number(
-                "regularization", self.regularization, above=0, most=1
-            ),
+            "shrinkage": checked_number("shrinkage", self.shrinkage, above=0, most=1),
             "distance": one_of("distance", self.distance, ("gaussian", "correlation")),
         }
 

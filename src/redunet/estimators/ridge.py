@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -17,7 +17,7 @@ from redunet.validation import checked_number
 
 
 def ridge_to_one_hot(
-    S: Iterable[Tensor], means: Tensor, counts: Sequence[int], regularization: float
+    S: Iterable[Tensor], means: Tensor, counts: Sequence[int], ridge: float
 ) -> LeastSquares:
     """The w_j and b_j of least Σ (w_jᵀ x + b_j − y_j)² + m ρ (tr T / d) ‖w_j‖², for all classes j.
 
@@ -27,12 +27,12 @@ def ridge_to_one_hot(
         Second moments, one class at a time.
     means : Tensor of shape (k, d), float64
     counts : sequence of k int
-    regularization : float
+    ridge : float
         ρ; T is the covariance of all samples.
     """
     centres = overall_mean(means, counts).expand_as(means)
-    T = with_ridge(covariance(S, centres, counts), regularization)
-    return LeastSquares(*regression_scores(T, means, counts, "raise regularization"))
+    T = with_ridge(covariance(S, centres, counts), ridge)
+    return LeastSquares(*regression_scores(T, means, counts, "raise ridge"))
 
 
 class Ridge(ClosedForm):
@@ -54,7 +54,7 @@ class Ridge(ClosedForm):
 
     Parameters
     ----------
-    regularization : float, default=0.01
+    ridge : float, default=0.01
         ρ, above 0.
     normalize, input_range, features, device
         As for `ReduNetClassifier`.
@@ -95,24 +95,22 @@ class Ridge(ClosedForm):
     """
 
     kind = "ridge"
+    earlier_names: ClassVar = {"regularization": "ridge"}
 
     def __init__(
         self,
-        regularization: float = 0.01,
+        ridge: float = 0.01,
         normalize: str = "sample",
         input_range: tuple[float, float] | None = None,
         features: FeatureMap | None = None,
         device: str = "auto",
     ) -> None:
-        self.regularization = regularization
-        self.normalize = normalize
-        self.input_range = input_range
-        self.features = features
-        self.device = device
+        super().__init__(normalize, input_range, features, device)
+        self.ridge = ridge
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
-        return {"regularization": checked_number("regularization", self.regularization, above=0)}
+        return {"ridge": checked_number("ridge", self.ridge, above=0)}
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> LeastSquares:
         means, S = in_float64(moments, device)

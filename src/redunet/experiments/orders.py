@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet.datasets import load
-from redunet.estimators import storage
+from redunet import report
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.plan import Plan
-from redunet.experiments.runner import environment, file_hash, write_record
-from redunet.experiments.streams import pooled
+from redunet.experiments.equivalence import file_hash
+from redunet.experiments.experiment import Experiment
+from redunet.experiments.record import VERSION, environment
+from redunet.experiments.streams import described, pooled
 from redunet.progress import Progress, silent
 
 
 def learn_in_orders(
-    plan: Plan,
+    experiment: Experiment,
     out: Path,
     command: str,
     *,
@@ -26,61 +26,68 @@ def learn_in_orders(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Learn a data set class order after class order; leave a record of the files' hashes.
+    """Learn a data set in one order of its classes after another; record the files' hashes.
 
-    The feature map is one for all orders: that of the plan's own stream.
+    No network is built: comparing the saved files is enough. The feature map is
+    the same for each order: that of the experiment's own stream.
 
     Parameters
     ----------
-    plan : Plan
+    experiment : Experiment
     out : Path
-        Folder of ``record.json``.
+        Folder of the record.
     command : str
-        What a reader would type, for the record.
+        What a reader types, for the record.
     seeds : sequence of int
         Each shuffles the classes before they are divided into tasks.
     device, data_dir, progress
-        As for `redunet.experiments.reproduce.carry_out`.
+        As for `redunet.experiments.reproduce.run_network`.
 
     Returns
     -------
     dict
-        The record, as it was saved; ``files`` is the number of different files.
+        The record, as it was saved; of ``orders``, ``files`` is the number of
+        different files.
     """
-    storage.make_folder(out)
-    data = load(plan.data, data_dir)
-    own = plan.stream(data)
-    features = plan.feature_map(own, resolve_device(device))
+    data = experiment.load(data_dir)
+    own = experiment.tasks(data)
+    features = experiment.features(own, resolve_device(device))
     progress("all classes at once", 0.0)
-    joint = plan.learner(features, device, "2GB").fit(*pooled(own, "train"))
-    orders = []
+    joint = experiment.estimator(features, device, "2GB").fit(*pooled(own, "train"))
+    joint_hash = file_hash(joint)
+    rows = []
     for number, seed in enumerate(seeds, 1):
         progress(f"order {number} of {len(seeds)}", number / (len(seeds) + 1))
         start = time.perf_counter()
-        tasks = plan.changed({"order_seed": seed}).stream(data)
-        model = plan.learner(features, device, "2GB")
+        tasks = experiment.changed({"order_seed": seed, "tasks": None}).tasks(data)
+        model = experiment.estimator(features, device, "2GB")
         for task in tasks:
             model.partial_fit(task.x_train, task.y_train)
         seconds = round(time.perf_counter() - start, 1)
-        orders.append(
-            {
-                "seed": seed,
-                "tasks": [list(task.classes) for task in tasks],
-                "sha256": file_hash(model),
-                "seconds": seconds,
-            }
+        classes = [row["classes"] for row in described(tasks)]
+        rows.append(
+            {"seed": seed, "tasks": classes, "sha256": file_hash(model), "seconds": seconds}
         )
     record = {
-        "what": f"{plan.data} learnt in {len(orders)} orders of its classes",
+        "kind": "experiment",
+        "version": VERSION,
+        "what": f"{experiment.title} learnt in {len(rows)} orders of its classes",
         "command": command,
-        "settings": plan.to_dict(),
-        "n_features": features.n_features,
-        "features_learnt_from_data": features.learnt_from_data,
-        "samples": sum(joint.moments_.counts),
-        "joint_sha256": file_hash(joint),
-        "files": len({file_hash(joint), *(order["sha256"] for order in orders)}),
-        "orders": orders,
+        "data": experiment.data,
+        "title": experiment.title,
+        "recipe": experiment.recipe,
+        "stream": described(own),
+        "methods": [],
+        "orders": {
+            "features_learnt_from_data": features is not None and features.learnt_from_data,
+            "n_features": joint.moments_.n_features,
+            "samples": sum(joint.moments_.counts),
+            "joint_sha256": joint_hash,
+            "files": len({joint_hash, *(row["sha256"] for row in rows)}),
+            "settings": {**experiment.stream_settings, **experiment.model_settings},
+            "rows": rows,
+        },
         **environment(),
     }
-    write_record(out / "record.json", record)
+    report.write(record, out)
     return record

@@ -1,42 +1,37 @@
-"""Running a learner over a stream, and what is written down about it."""
+"""The one runner: a learner over a stream, evaluated after each task, resumable at any point."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
-import os
-import platform
-import resource
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from redunet._version import __version__
-from redunet.errors import SettingsError
+from redunet.errors import ReduNetError
 from redunet.estimators import metrics, storage
-from redunet.estimators.classifier import ReduNetClassifier
-from redunet.experiments.plan import completed
-from redunet.experiments.streams import Task, pooled
+from redunet.experiments.record import (
+    bytes_by_kind,
+    peak_device_memory,
+    peak_memory,
+    run_so_far,
+    write_record,
+)
+from redunet.experiments.streams import AnyTask, pooled
+from redunet.files import make_folder
 from redunet.progress import Progress, silent
 
 
 class Learner(Protocol):
     """What can be run over a stream.
 
-    With ``save`` and ``load`` too, a run resumes at once and knows what the
-    learner keeps; one with an attribute ``progress`` may tell of it.
+    With ``save`` and ``load`` too, a run resumes at once and records what the
+    learner keeps; one with an attribute ``progress`` may report its own.
     """
 
     def partial_fit(self, X: Any, y: Any) -> Any:
@@ -46,308 +41,196 @@ class Learner(Protocol):
         """Labels among all classes seen."""
 
 
-L = TypeVar("L", bound=Learner)
+@dataclass(frozen=True)
+class Evaluation:
+    """How labels are read off a learner, and the record they go to.
+
+    Several evaluations of one learner have a record each, so that each can be
+    resumed, or added later, by itself.
+
+    Parameters
+    ----------
+    folder : Path
+        Of ``record.json``.
+    settings : mapping
+        What decides the numbers; a record with other settings is not resumed.
+    labels : callable
+        From a learner and test samples to labels, one array for each reading.
+        By default a single reading, ``predict``.
+    name : str, default=""
+        For progress.
+    without_layers : callable, default=None
+        The same readings of the learner's network without its layers.
+    after_task : callable, default=None
+        From a learner, the tasks seen and the task's row to further entries of it.
+    at_end : mapping from an entry of the record to a callable, default={}
+        What is computed from the learner after the last task.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+    labels: Callable[[Any, NDArray[Any]], Mapping[str, NDArray[Any]]] = lambda learner, X: {
+        "predict": learner.predict(X)
+    }
+    name: str = ""
+    without_layers: Callable[[Any, NDArray[Any]], Mapping[str, NDArray[Any]]] | None = None
+    after_task: Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None
+    at_end: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """Of the record."""
+        return self.folder / "record.json"
+
+    def pending(self, record: Mapping[str, Any], n_tasks: int) -> bool:
+        """Whether something of the record is still to be done."""
+        return len(record["tasks"]) < n_tasks or any(key not in record for key in self.at_end)
 
 
 def run(
-    learner: L,
-    tasks: Sequence[Task],
-    settings: dict[str, Any],
-    out: Path,
-    evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]] = lambda learner, X: {
-        "predict": learner.predict(X)
-    },
+    make: Callable[[], Learner],
+    tasks: Sequence[AnyTask],
+    evaluations: Sequence[Evaluation],
+    checkpoints: Path,
     progress: Progress = silent,
-) -> tuple[dict[str, Any], L]:
-    """Run a learner over a stream, writing a record after every task.
+) -> list[dict[str, Any]]:
+    """Run a learner over a stream once; every evaluation writes its record after each task.
 
-    A run that was interrupted goes on after the last task that is in its
-    record, and ends with the same numbers: from a checkpoint where the learner
+    A run that was interrupted continues after the last task that is in all
+    records, and ends with the same numbers: from a checkpoint where the learner
     has ``save`` and ``load``, else by learning the finished tasks once more.
 
     Parameters
     ----------
-    learner : Learner
-        That has learnt nothing yet.
-    tasks : sequence of Task
-    settings : dict
-        What decides the numbers; a record of other settings is not resumed.
-    out : Path
-        Folder of ``record.json`` and of the checkpoint.
-    evaluate : callable, default=predict
-        From a learner and test samples to labels, one set for each reading of
-        the learner; the first one is the learner's own.
+    make : callable
+        Gives a learner that has learnt nothing yet; not called where all is finished.
+    tasks : sequence of tasks
+    evaluations : sequence of Evaluation
+    checkpoints : Path
+        Folder of the learner's own file, ``after-task-N.safetensors``.
     progress : callable, default=nothing
         Told what begins, and which share of the whole is done.
 
     Returns
     -------
-    record : dict
-    learner : Learner
-        Having learnt all tasks.
+    list of dict
+        The records, one for each evaluation.
     """
-    path = storage.make_folder(out) / "record.json"
-    record = record_so_far(path, settings)
-    done = len(record["tasks"])
-    checkpoint = out / f"after-task-{done}.safetensors"
-    if done and hasattr(learner, "load") and checkpoint.exists():
-        learner = _restored(learner, checkpoint)
-    else:
-        for number, task in enumerate(tasks[:done], 1):
-            progress(f"task {number} once more", 0.0)
-            learner.partial_fit(task.x_train, task.y_train)
+    records = [run_so_far(one.path, one.settings) for one in evaluations]
+    pairs = list(zip(evaluations, records, strict=True))
+    if not any(one.pending(record, len(tasks)) for one, record in pairs):
+        return records
+    make_folder(checkpoints)
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    done = min(len(record["tasks"]) for record in records)
+    learner = _resumed(make(), tasks[:done], checkpoints, progress)
     for number in range(done + 1, len(tasks) + 1):
-        told = _within_task(progress, number, len(tasks))
-        told("", 0.0)
+        tell = _within_task(progress, number, len(tasks))
+        tell("", 0.0)
         if hasattr(learner, "progress"):
-            learner.progress = told
-        row = run_task(learner, tasks[:number], evaluate, last=number == len(tasks))
-        record["tasks"].append(row)
-        if hasattr(learner, "save"):
-            checkpoint = out / f"after-task-{number}.safetensors"
-            learner.save(checkpoint)
-            row["bytes_kept"] = storage.sizes(checkpoint)
-        record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
-        record["summary"] = summary(record["tasks"])
-        write_record(path, record)
-        (out / f"after-task-{number - 1}.safetensors").unlink(missing_ok=True)
-    return record, learner
+            learner.progress = tell
+        task, start = tasks[number - 1], time.perf_counter()
+        learner.partial_fit(task.x_train, task.y_train)
+        seconds = round(time.perf_counter() - start, 3)
+        kept: dict[str, Any] = {}
+        if resumable(learner):
+            file = _checkpoint(checkpoints, number)
+            learner.save(file)
+            kept = {"bytes": bytes_by_kind(storage.sizes(file))}
+        for one, record in pairs:
+            if len(record["tasks"]) >= number:
+                continue
+            if one.name:
+                tell(one.name, 0.5)
+            row = _evaluated(one, learner, tasks[:number], last=number == len(tasks))
+            row["seconds"] = {"learn": seconds, **row["seconds"]}
+            more = one.after_task(learner, tasks[:number], row) if one.after_task else {}
+            record["tasks"].append({**row, **kept, **more})
+            _keep(one, record)
+        _checkpoint(checkpoints, number - 1).unlink(missing_ok=True)
+    for one, record in pairs:
+        for key, compute in one.at_end.items():
+            if key not in record:
+                progress(key.replace("_", " "), 1.0)
+                record[key] = compute(learner)
+                _keep(one, record)
+    return records
+
+
+def resumable(learner: Any) -> bool:
+    """Whether a learner can be saved and loaded."""
+    return hasattr(learner, "save") and hasattr(learner, "load")
+
+
+def _evaluated(
+    evaluation: Evaluation, learner: Any, seen: Sequence[AnyTask], last: bool
+) -> dict[str, Any]:
+    """A row of a record: accuracy on the test samples of all tasks seen."""
+    x_test, y_test = pooled(seen, "test")
+    start = time.perf_counter()
+    readings = evaluation.labels(learner, x_test)
+    seconds = round(time.perf_counter() - start, 3)
+    edges = np.cumsum([len(task.y_test) for task in seen])[:-1]
+    bare = evaluation.without_layers(learner, x_test) if evaluation.without_layers else {}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, labels in readings.items():
+        hits = labels == y_test
+        rows[name] = {
+            "accuracy": float(np.mean(hits)),
+            "accuracy_by_task": [float(np.mean(hit)) for hit in np.split(hits, edges)],
+        }
+        if name in bare:
+            rows[name]["no_layers_accuracy"] = float(np.mean(bare[name] == y_test))
+        if last:
+            rows[name]["confusion"] = metrics.confusion(y_test, labels)
+    return {"readings": rows, "seconds": {"evaluate": seconds}}
+
+
+def _keep(one: Evaluation, record: dict[str, Any]) -> None:
+    record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
+    record["peak_device_memory_bytes"] = peak_device_memory()
+    make_folder(one.folder)
+    write_record(one.path, record)
+
+
+def _resumed(
+    learner: Any, finished: Sequence[AnyTask], checkpoints: Path, progress: Progress
+) -> Any:
+    """The learner after the finished tasks."""
+    file = _checkpoint(checkpoints, len(finished))
+    if finished and resumable(learner) and file.exists():
+        try:
+            return _restored(learner, file)
+        except ReduNetError:
+            pass  # removed or damaged in the meantime: the tasks are learnt again
+    for number, task in enumerate(finished, 1):
+        progress(f"task {number} once more", 0.0)
+        learner.partial_fit(task.x_train, task.y_train)
+    return learner
+
+
+def _restored(learner: Any, file: Path) -> Any:
+    """The learner as it was saved; where it runs is not in the file."""
+    load = type(learner).load
+    where = {"device": learner.device} if "device" in inspect.signature(load).parameters else {}
+    restored = load(file, **where)
+    if hasattr(learner, "remember"):
+        return learner.remember(restored.moments_)
+    if hasattr(learner, "device"):
+        restored.device = learner.device
+    return restored
+
+
+def _checkpoint(folder: Path, number: int) -> Path:
+    return folder / f"after-task-{number}.safetensors"
 
 
 def _within_task(progress: Progress, number: int, count: int) -> Progress:
-    """What a learner tells of its own progress with a task, as progress of the whole."""
+    """Progress within a task, as progress of the whole."""
 
     def tell(what: str, share: float) -> None:
         words = f"task {number} of {count}"
         progress(f"{words}, {what}" if what else words, (number - 1 + share) / count)
 
     return tell
-
-
-def run_task(
-    learner: Learner,
-    seen: Sequence[Task],
-    evaluate: Callable[[Any, NDArray[Any]], dict[str, NDArray[Any]]],
-    last: bool,
-) -> dict[str, Any]:
-    """Learn the newest of the tasks seen, then evaluate on all of them; a row of a record.
-
-    Parameters
-    ----------
-    learner : Learner
-        Having learnt all of the tasks but the newest.
-    seen : sequence of Task
-    evaluate : callable
-        As for `run`.
-    last : bool
-        Whether to count what is taken for what.
-    """
-    task = seen[-1]
-    start = time.perf_counter()
-    learner.partial_fit(task.x_train, task.y_train)
-    learnt = time.perf_counter()
-    x_test, y_test = pooled(seen, "test")
-    readings = evaluate(learner, x_test)
-    evaluated = time.perf_counter()
-    edges = np.cumsum([len(t.test_rows) for t in seen])[:-1]
-    own, *_ = readings.values()
-    return {
-        "classes": [int(c) if isinstance(c, np.integer) else c for c in task.classes],
-        "train_samples": len(task.y_train),
-        "test_samples": len(y_test),
-        **_accuracies(own == y_test, edges),
-        "readings": {
-            name: _accuracies(labels == y_test, edges)
-            | ({"confusion": metrics.confusion(y_test, labels)} if last else {})
-            for name, labels in readings.items()
-        },
-        "seconds": {"learn": round(learnt - start, 3), "evaluate": round(evaluated - learnt, 3)},
-    }
-
-
-def _accuracies(hits: NDArray[np.bool_], edges: NDArray[Any]) -> dict[str, Any]:
-    return {
-        "accuracy": float(np.mean(hits)),
-        "accuracy_by_task": [float(np.mean(hit)) for hit in np.split(hits, edges)],
-    }
-
-
-def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Metrics over the stream, from the accuracies after each task."""
-    seen = [row["accuracy"] for row in rows]
-    matrix = np.full((len(rows), len(rows)), np.nan)
-    for index, row in enumerate(rows):
-        matrix[index, : index + 1] = row["accuracy_by_task"]
-    return {
-        "last": seen[-1],
-        "average": metrics.average_incremental_accuracy(seen),
-        "decay": metrics.decay(seen),
-        "forgetting": metrics.forgetting(matrix),
-        "backward_transfer": metrics.backward_transfer(matrix),
-    }
-
-
-def record_so_far(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The record to go on with, or a new one; one of other settings is an error.
-
-    A setting of a plan that an older record does not have counts as its default.
-    """
-    settings = json.loads(json.dumps(settings))
-    if not path.exists():
-        return {"settings": settings, **environment(), "tasks": [], "peak_memory_bytes": 0}
-    record = read_record(path)
-    record["settings"] = known = completed(record["settings"], settings)
-    changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
-    if changed:
-        raise SettingsError(
-            f"{path} is the record of a run with another {changed[0]}: "
-            f"name another folder, or remove it to start anew"
-        )
-    return record
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """The record of a run, finished or not."""
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if not {"settings", "tasks"} <= record.keys():
-            raise KeyError("settings and tasks")
-    except (ValueError, KeyError, AttributeError, OSError) as error:
-        raise SettingsError(
-            f"expected {path} to be the record of a run, but it cannot be read ({error}): "
-            f"remove it, or name another folder"
-        ) from error
-    return record
-
-
-def _restored(learner: Any, checkpoint: Path) -> Any:
-    """The learner as it was saved; where it runs is not in a file."""
-    load = type(learner).load
-    where = {"device": learner.device} if "device" in inspect.signature(load).parameters else {}
-    restored = load(checkpoint, **where)
-    for name in ("device", "memory"):
-        if hasattr(learner, name):
-            setattr(restored, name, getattr(learner, name))
-    return restored
-
-
-def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Save a record, whole or not at all."""
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    storage.write_bytes(path, text.encode() + b"\n")
-
-
-def peak_memory() -> int:
-    """Most bytes that this process has held in memory at once."""
-    with suppress(OSError, StopIteration):
-        # Where the system tells: what getrusage says begins with the peak of whoever started it.
-        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
-            line = next(line for line in status if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def joint_check(
-    model: ReduNetClassifier, tasks: Sequence[Task], make: Callable[[], ReduNetClassifier]
-) -> dict[str, Any]:
-    """Compare a model that learnt task after task with one that had all the data at once."""
-    joint = make().fit(*pooled(tasks, "train"))
-    x_test, y_test = pooled(tasks, "test")
-    labels = joint.predict(x_test)
-    verdict = equivalence(model, joint, model.predict(x_test), labels)
-    return {"accuracy": float(np.mean(labels == y_test)), "equivalence": verdict.to_dict()}
-
-
-@dataclass(frozen=True)
-class Equivalence:
-    """Whether two models are the same, by four measures.
-
-    Parameters
-    ----------
-    moments : bool
-        The integers that both remember are equal.
-    network : bool
-        Every E and C of every layer is equal to the last bit.
-    file : bool
-        The saved files are equal to the byte.
-    labels_that_differ : int
-        Test samples that the two label differently.
-    """
-
-    moments: bool
-    network: bool
-    file: bool
-    labels_that_differ: int
-
-    @property
-    def exact(self) -> bool:
-        """Whether all four agree."""
-        return self.moments and self.network and self.file and not self.labels_that_differ
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a record."""
-        return asdict(self)
-
-
-def equivalence(
-    one: ReduNetClassifier,
-    other: ReduNetClassifier,
-    labels_of_one: ArrayLike,
-    labels_of_other: ArrayLike,
-) -> Equivalence:
-    """Compare two models layer by layer and byte by byte, and the labels they gave."""
-    mine, theirs = one.network_.layers, other.network_.layers
-    return Equivalence(
-        moments=one.moments_ == other.moments_,
-        network=len(mine) == len(theirs)
-        and all(
-            torch.equal(a.E, b.E) and torch.equal(a.C, b.C)
-            for a, b in zip(mine, theirs, strict=True)
-        ),
-        file=file_hash(one) == file_hash(other),
-        labels_that_differ=int(np.sum(np.asarray(labels_of_one) != np.asarray(labels_of_other))),
-    )
-
-
-def file_hash(model: ReduNetClassifier) -> str:
-    """sha256 of the file that a model saves."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        model.save(path)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def environment() -> dict[str, Any]:
-    """Versions, machine and date, as every record states them."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "gpu": gpu,
-        },
-        "versions": {
-            "redunet": __version__,
-            "python": platform.python_version(),
-            **{name: _version(name) for name in ("torch", "numpy", "scikit-learn")},
-        },
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

@@ -13,12 +13,8 @@ from redunet.errors import SettingsError
 from redunet.validation import Declared, setting, whole
 
 
-class LabelledImages(Protocol):
-    """What a stream is made of: arrays for training and for test."""
-
-    @property
-    def name(self) -> str:
-        """A short name."""
+class Arrays(Protocol):
+    """Samples and labels for training and for test."""
 
     @property
     def x_train(self) -> NDArray[Any]:
@@ -35,6 +31,44 @@ class LabelledImages(Protocol):
     @property
     def y_test(self) -> NDArray[Any]:
         """Their labels, (n,)."""
+
+
+class LabelledImages(Arrays, Protocol):
+    """A data set."""
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+
+
+class AnyTask(Arrays, Protocol):
+    """What a stream is a sequence of."""
+
+    @property
+    def classes(self) -> Sequence[Any]:
+        """The labels that the task brings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A data set of one's own arrays.
+
+    Parameters
+    ----------
+    x_train : ndarray of shape (n, …)
+    y_train : ndarray of shape (n,), int or str
+    x_test, y_test : the same for test
+    name : str, default="own data"
+    split : str, default=None
+        Where the test samples come from, in words.
+    """
+
+    x_train: NDArray[Any]
+    y_train: NDArray[Any]
+    x_test: NDArray[Any]
+    y_test: NDArray[Any]
+    name: str = "own data"
+    split: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +214,27 @@ def class_stream(
     )
 
 
-def pooled(tasks: Sequence[Task], part: Literal["train", "test"]) -> tuple[Any, Any]:
+def at_once(tasks: Sequence[Task]) -> Task:
+    """All tasks of a data set as a single one."""
+    return Task(
+        tuple(label for task in tasks for label in task.classes),
+        tasks[0].data,
+        np.sort(np.concatenate([task.train_rows for task in tasks])),
+        np.sort(np.concatenate([task.test_rows for task in tasks])),
+    )
+
+
+def described(tasks: Sequence[AnyTask]) -> list[dict[str, Any]]:
+    """A stream for a record: a row a task, with the test samples of all classes seen so far."""
+    rows, seen = [], 0
+    for task in tasks:
+        seen += len(task.y_test)
+        classes = [c.item() if isinstance(c, np.generic) else c for c in task.classes]
+        rows.append({"classes": classes, "train_samples": len(task.y_train), "test_samples": seen})
+    return rows
+
+
+def pooled(tasks: Sequence[AnyTask], part: Literal["train", "test"]) -> tuple[Any, Any]:
     """Samples and labels of all tasks together, one task after another."""
     x, y = (np.concatenate([getattr(task, f"{name}_{part}") for task in tasks]) for name in "xy")
     return x, y

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from redunet.core.subspaces import Subspaces
 from redunet.errors import DataError
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.estimators.inspection import after_layers, before_layers, layers_fit, most_similar
 from redunet.report.record_figures import MOST_CLASSES
 from redunet.report.samples import Samples
@@ -29,7 +29,7 @@ class Look:
 
     Parameters
     ----------
-    model : ReduNetClassifier
+    model : estimator
         That has learnt something.
     samples : Samples, default=None
     wanted : sequence of str, default=()
@@ -41,7 +41,7 @@ class Look:
         Whether to follow a wrongly labelled sample too.
     """
 
-    model: ReduNetClassifier
+    model: Estimator
     samples: Samples | None = None
     wanted: Sequence[str] = ()
     layers: bool | None = None
@@ -53,17 +53,32 @@ class Look:
         return [str(label) for label in self.model.classes_.tolist()]
 
     @cached_property
+    def network(self) -> ReduNetClassifier:
+        """The model itself; of another estimator, a network without layers on its moments."""
+        model = self.model
+        if isinstance(model, ReduNetClassifier):
+            return model
+        bare = ReduNetClassifier(
+            n_layers=0,
+            features=model.features,
+            normalize=model.normalize,
+            input_range=model.input_range,
+            device=model.device,
+        )
+        return bare.remember(model.moments_)
+
+    @cached_property
     def with_layers(self) -> bool:
         """Whether there are layers, and they are to be shown."""
-        if not self.model.n_layers or self.layers is not None:
-            return bool(self.model.n_layers and self.layers)
-        return self.samples is not None or layers_fit(self.model)
+        if not self.network.n_layers or self.layers is not None:
+            return bool(self.network.n_layers and self.layers)
+        return self.samples is not None or layers_fit(self.network)
 
     @cached_property
     def ranked(self) -> list[int]:
         """The places of the classes to show, those that matter most first."""
         if not self.wanted:
-            return most_similar(self.model, MOST_CLASSES)
+            return most_similar(self.network, MOST_CLASSES)
         for name in self.wanted:
             if name not in self.names:
                 raise DataError(
@@ -89,10 +104,10 @@ class Look:
     @cached_property
     def stages(self) -> dict[str, Subspaces]:
         """The subspaces of the chosen classes, after the layers and before them."""
-        before = before_layers(self.model, MOST_VALUES, self.chosen)
+        before = before_layers(self.network, MOST_VALUES, self.chosen)
         if not self.with_layers:
             return {BEFORE: before}
-        return {AFTER: after_layers(self.model, MOST_VALUES, self.chosen), BEFORE: before}
+        return {AFTER: after_layers(self.network, MOST_VALUES, self.chosen), BEFORE: before}
 
     @cached_property
     def labels(self) -> NDArray[Any]:

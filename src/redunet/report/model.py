@@ -80,12 +80,14 @@ def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
 
 
 def _summary(look: Look) -> list[Block]:
-    model, moments = look.model, look.model.moments_
-    layers = f"{model.n_layers} layers" if model.n_layers else "no layers"
+    network, moments = look.network, look.model.moments_
+    layers = f"{network.n_layers} layers" if network.n_layers else "no layers"
+    how = f"{layers}, labels by {readout_name(network._settings().readout)}"
+    if look.model is not network:
+        how = f"labels by {look.model.name().replace('-', ' ')}"
     classes = f"{len(moments):,} classes" if len(moments) > 1 else "one class"
     said = f"A model of {classes}, learnt from {sum(moments.counts):,} samples of "
-    said += f"{moments.n_features:,} features: {layers}, labels by "
-    said += f"{readout_name(model._settings().readout)}."
+    said += f"{moments.n_features:,} features: {how}."
     if look.samples is not None and look.samples.y is not None:
         right = len(look.labels) - len(look.wrong)
         said += f" It labels {right:,} of {len(look.labels):,} samples of {look.samples.name} "
@@ -97,9 +99,9 @@ def _summary(look: Look) -> list[Block]:
             f" The most similar classes shown are {one} and {other}, {angle:.0f}° apart {depth}."
         )
     blocks: list[Block] = [Text(said)]
-    if model.n_layers and not look.with_layers:
-        said = f"What the layers do is left out: a pass over {model.n_layers} layers of "
-        said += f"{len(moments):,} classes takes long, as they do not fit into {model.memory} of "
+    if network.n_layers and not look.with_layers:
+        said = f"What the layers do is left out: a pass over {network.n_layers} layers of "
+        said += f"{len(moments):,} classes takes long, as they do not fit into {network.memory} of "
         blocks.append(Text(f"{said}memory. Show it with --layers."))
     return blocks
 
@@ -129,7 +131,7 @@ def _memberships(look: Look) -> list[Block]:
     if look.add_mistake and not set(rows) & set(look.wrong):
         rows += look.wrong[:1]
     rows.sort(key=lambda row: row not in look.wrong)
-    memberships = look.model.memberships(samples.X[rows])
+    memberships = look.network.memberships(samples.X[rows])
     views = [
         _membership_view(look, samples, row, memberships[:, index])
         for index, row in enumerate(rows)
@@ -252,8 +254,8 @@ def _directions(look: Look) -> list[Block]:
     if shape is None:
         return []
     stages = {depth: look.stages[depth] for depth in (BEFORE, AFTER) if depth in look.stages}
-    if is_whitened(look.model):
-        stages = {"before the whitening": as_learnt(look.model, MOST_DIRECTIONS, look.chosen)}
+    if is_whitened(look.network):
+        stages = {"before the whitening": as_learnt(look.network, MOST_DIRECTIONS, look.chosen)}
     d = look.model.moments_.n_features
     count = min(MOST_DIRECTIONS, *(b.shape[1] for stage in stages.values() for b in stage.bases))
     most = max(1, MOST_PIXELS // (d * count * len(stages)))
@@ -308,7 +310,7 @@ def _direction_views(
 def _objective(look: Look) -> list[Block]:
     if not look.with_layers:
         return []
-    rates = rates_by_layer(look.model)
+    rates = rates_by_layer(look.network)
     return [Text(rate_words(rates)), rate_figure(rates, "The objective by layer")]
 
 
@@ -330,11 +332,14 @@ def _classes(look: Look) -> list[Block]:
 
 def _settings(look: Look) -> list[Block]:
     model, features = look.model, look.model.features
+    own = {"estimator": model.name(), **model.own_settings()}
+    if model is look.network:
+        own = model._plain_settings()
     facts = {
         "feature map": "none: samples as they are" if features is None else features.kind,
         "feature map learnt from data": "yes" if features and features.learnt_from_data else "no",
         "normalize": model.normalize,
-        **{key: plain(value) for key, value in model._plain_settings().items()},
+        **{key: plain(value) for key, value in own.items()},
     }
     rows = list(map(list, facts.items()))
     return [Table("Of the model", ["setting", "value"], rows, text_columns=2)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators import Estimator, load
 from redunet.estimators.lazy import StreamingWarning
 from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
@@ -113,12 +113,11 @@ def page(
             progress(f"{path.name}, {what}", (index + share) / len(paths))
 
         tell("reading", 0.0)
-        read = _read(path)
-        if not isinstance(read, ReduNetClassifier):
+        read = _read(path, device, memory)
+        if isinstance(read, dict):
             chapters.append(_record_chapter(read, path))
             continue
         models += 1
-        read.device, read.memory = device, memory
         named = read_samples(samples, read, rows, data_dir) if samples else None
         look = Look(read, named, classes, layers, add_mistake=not rows)
         with warnings.catch_warnings():
@@ -133,7 +132,7 @@ def page(
     return len(data)
 
 
-def _read(path: Path) -> ReduNetClassifier | dict[str, Any]:
+def _read(path: Path, device: str, memory: str) -> Estimator | dict[str, Any]:
     """The model or the record in a file."""
     try:
         with open(path, "rb") as file:
@@ -144,7 +143,7 @@ def _read(path: Path) -> ReduNetClassifier | dict[str, Any]:
         raise FileAccessError(f"cannot read {path}: {why}") from error
     if not is_record:
         try:
-            return ReduNetClassifier.load(path)
+            return load(path, device, memory)
         except ModelFileError as error:
             raise ModelFileError(f"expected a model or a record, but {error}") from error
     try:

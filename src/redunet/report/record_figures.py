@@ -18,6 +18,7 @@ from redunet.report.numbers import (
     shown,
     three,
 )
+from redunet.rivals import GRADIENT
 
 # Okabe and Ito's colours and some of Tol's, told apart by colour-blind readers with the markers.
 STYLES = {
@@ -27,28 +28,29 @@ STYLES = {
     "lda": ("#009E73", ">"),
     "ridge": ("#8a6d3b", "h"),
     "qda": ("#117a8b", "p"),
-    "finetune": ("#8a8f98", "x"),
-    "lwf": ("#E69F00", "v"),
-    "ewc": ("#D55E00", "P"),
-    "si": ("#CC79A7", "X"),
-    "icarl": ("#a01c4b", "s"),
-    "er": ("#a89c00", "D"),
-    "derpp": ("#8250df", "^"),
 }
+"""Colours and markers of methods on class moments; those by gradient descent bring their own."""
+
 RATES = {
     "delta_R": ("ΔR = R − R_c, the objective", "#0072B2", "-"),
     "R": ("R, all classes together", "#56B4E9", "--"),
     "R_c": ("R_c, class by class", "#D55E00", "-."),
 }
-PAPERS = {"LwF": "lwf", "oEWC": "ewc", "SI": "si", "iCaRL": "icarl", "ER": "er", "DER++": "derpp"}
-"""Methods that published tables name, as this project calls them."""
-
 KEEP_EXEMPLARS = frozenset({"iCaRL", "ER", "DER++"})
 UPPER = 0.6
 """Curves that never fall below this are worth a view of their own."""
 
 MOST_CLASSES = 40
 """Of more classes a heat map shows a part: a page must stay small and readable."""
+
+
+def styles() -> dict[str, tuple[str, str]]:
+    """The colour and marker of each method that has them."""
+    own = {
+        key: (getattr(one, "color", ""), getattr(one, "marker", ""))
+        for key, one in GRADIENT.items()
+    }
+    return STYLES | {key: style for key, style in own.items() if all(style)}
 
 
 def accuracy_figure(record: Record) -> list[Figure]:
@@ -86,9 +88,10 @@ def accuracy_curves(record: Record) -> list[Curve]:
         if name not in {method["name"] for method in methods}
     }
     first_of_each = {method["method"]: method for method in reversed(methods)}
-    known = {key for key in first_of_each if key in STYLES}
-    taken = {STYLES[key][0] for key in known}
-    taken |= {STYLES[PAPERS[name]][0] for name in papers if name in PAPERS}
+    looks, papers_of = styles(), {getattr(one, "title", key): key for key, one in GRADIENT.items()}
+    known = {key for key in first_of_each if key in looks}
+    taken = {looks[key][0] for key in known}
+    taken |= {looks[papers_of[name]][0] for name in papers if name in papers_of}
     spare = _styles_but(taken)
     curves = []
     for method in methods:
@@ -100,7 +103,7 @@ def accuracy_curves(record: Record) -> list[Curve]:
             curves.append(Curve(label(method), across, INK, None, ":", 1.6, bars))
             continue
         own = method["method"] in known and method is first_of_each[method["method"]]
-        color, marker = STYLES[method["method"]] if own else next(spare)
+        color, marker = looks[method["method"]] if own else next(spare)
         dash = "--" if method["raw_data_kept"] else "-"
         width = 2.6 if method["method"] == "redunet" else 1.5
         curves.append(_curve(label(method), spread, color, marker, dash, width))
@@ -110,7 +113,7 @@ def accuracy_curves(record: Record) -> list[Curve]:
         if name == "ReduNet":
             curves.append(Curve("ReduNet, paper (theirs)", theirs, INK, "D", width=1.3))
             continue
-        color, marker = STYLES[PAPERS[name]] if name in PAPERS else next(spare)
+        color, marker = looks[papers_of[name]] if name in papers_of else next(spare)
         dash = "--" if name in KEEP_EXEMPLARS else "-"
         curves.append(Curve(f"{name} (theirs)", theirs, color, marker, dash, 1.5))
     return curves
@@ -118,8 +121,8 @@ def accuracy_curves(record: Record) -> list[Curve]:
 
 def _styles_but(taken: Collection[str]) -> Iterator[tuple[str, str]]:
     """Colours and markers for methods of one's own and for variants, none of them taken."""
-    yield from (style for style in reversed(STYLES.values()) if style[0] not in taken)
-    for number, (_, marker) in enumerate(cycle(STYLES.values())):
+    yield from (style for style in reversed(styles().values()) if style[0] not in taken)
+    for number, (_, marker) in enumerate(cycle(styles().values())):
         parts = hls_to_rgb(0.618 * number % 1, (0.35, 0.5)[number % 2], 0.6)
         yield "#" + "".join(f"{round(255 * part):02x}" for part in parts), marker
 

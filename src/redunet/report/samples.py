@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from redunet.datasets import NAMES, load
 from redunet.errors import DataError, FileAccessError
-from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators import Estimator
 from redunet.progress import silent
 from redunet.user_data import Wanted
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
@@ -48,7 +48,7 @@ class Samples:
 
 
 def read_samples(
-    name: str, model: ReduNetClassifier, rows: Sequence[int] = (), data_dir: Path | None = None
+    name: str, model: Estimator, rows: Sequence[int] = (), data_dir: Path | None = None
 ) -> Samples:
     """Samples for a model.
 
@@ -57,7 +57,7 @@ def read_samples(
     name : str
         A data set of `redunet.datasets`, of which the test samples are taken, or
         whatever ``redunet learn`` takes, with or without labels.
-    model : ReduNetClassifier
+    model : estimator
         Whose classes the labels are; others are left out of a data set.
     rows : sequence of int, default=the first of each class
     data_dir : Path, default=None
@@ -84,7 +84,7 @@ def _first_of_each(y: NDArray[Any] | None, n: int) -> list[int]:
 
 
 def _of_data_set(
-    name: str, model: ReduNetClassifier, data_dir: Path | None
+    name: str, model: Estimator, data_dir: Path | None
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     data = load(name, data_dir)
     known = np.isin(data.y_test, model.classes_)
@@ -93,7 +93,7 @@ def _of_data_set(
     return data.x_test[known], data.y_test[known]
 
 
-def _of_file(path: Path, model: ReduNetClassifier) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _of_file(path: Path, model: Estimator) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """All samples of a file or folder, read as the commands on model files read them."""
     try:
         os.stat(path)

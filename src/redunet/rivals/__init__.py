@@ -1,8 +1,10 @@
-"""What others do, one method a file, all with partial_fit and predict."""
+"""Other methods, one a file, all with partial_fit and predict."""
 
 from __future__ import annotations
 
-from redunet.estimators import CLOSED_FORM
+from typing import Any
+
+from redunet.errors import SettingsError
 from redunet.rivals.derpp import DarkExperienceReplay
 from redunet.rivals.er import ExperienceReplay
 from redunet.rivals.ewc import OnlineEWC
@@ -13,9 +15,9 @@ from redunet.rivals.lwf import LearningWithoutForgetting
 from redunet.rivals.si import SynapticIntelligence
 from redunet.rivals.training import GradientLearner
 
-__all__ = ["CLOSED_FORM", "GRADIENT", "GradientLearner"]
+__all__ = ["GRADIENT", "GradientLearner", "register"]
 
-GRADIENT: dict[str, type[GradientLearner]] = {
+GRADIENT: dict[str, type[Any]] = {
     rival.kind: rival
     for rival in (
         Finetune,
@@ -29,3 +31,29 @@ GRADIENT: dict[str, type[GradientLearner]] = {
     )
 }
 """Networks trained by gradient descent, by the names that `redunet compare` knows."""
+
+
+def register(rival: type[Any]) -> type[Any]:
+    """Add a method to those that `redunet compare` knows; also a class decorator.
+
+    Parameters
+    ----------
+    rival : class
+        With ``partial_fit(X, y)`` and ``predict(X)``, made with the keywords
+        ``classes`` (all labels of the stream), ``input_shape``, ``seed``,
+        ``device`` and settings of its own. Class attributes: ``kind``, its name
+        in commands; optionally ``title``, its name in tables, ``color`` and
+        ``marker`` for figures, and ``usual_settings(data)``, a static method
+        that gives settings for a data set. With ``save(path)`` and ``load(path)`` runs
+        resume at once.
+
+    Returns
+    -------
+    class
+        The same.
+    """
+    kind = getattr(rival, "kind", None)
+    if not isinstance(kind, str) or not kind.isidentifier():
+        raise SettingsError(f"expected a class attribute kind such as 'er', got {kind!r}")
+    GRADIENT[kind] = rival
+    return rival

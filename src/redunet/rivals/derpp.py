@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
@@ -29,6 +30,13 @@ class DarkExperienceReplay(GradientLearner):
     """
 
     kind: ClassVar[str] = "derpp"
+    title: ClassVar[str] = "DER++"
+    color: ClassVar[str] = "#8250df"
+    marker: ClassVar[str] = "^"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.03, "n_exemplars": 200, "replay_size": 128, "alpha": 0.2, "beta": 1.0},
+        "cifar10": {"lr": 0.03, "n_exemplars": 200, "replay_size": 32, "alpha": 0.1, "beta": 0.5},
+    }
 
     alpha: float
     beta: float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,13 @@ class ExperienceReplay(GradientLearner):
     """
 
     kind: ClassVar[str] = "er"
+    title: ClassVar[str] = "ER"
+    color: ClassVar[str] = "#a89c00"
+    marker: ClassVar[str] = "D"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.01, "n_exemplars": 200, "replay_size": 10},
+        "cifar10": {"lr": 0.1, "n_exemplars": 200, "replay_size": 32},
+    }
 
     n_exemplars: int = 200
     replay_size: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,13 @@ class OnlineEWC(GradientLearner):
     """
 
     kind: ClassVar[str] = "ewc"
+    title: ClassVar[str] = "oEWC"
+    color: ClassVar[str] = "#D55E00"
+    marker: ClassVar[str] = "P"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.03, "penalty": 90.0, "decay": 1.0},
+        "cifar10": {"lr": 0.03, "penalty": 10.0, "decay": 1.0},
+    }
 
     penalty: float
     decay: float = 1.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from redunet.rivals.training import GradientLearner
 
@@ -13,3 +14,10 @@ class Finetune(GradientLearner):
     """Cross-entropy over all outputs on the task at hand, and nothing else."""
 
     kind: ClassVar[str] = "finetune"
+    title: ClassVar[str] = "fine-tuning"
+    color: ClassVar[str] = "#8a8f98"
+    marker: ClassVar[str] = "x"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.03},
+        "cifar10": {"lr": 0.1},
+    }

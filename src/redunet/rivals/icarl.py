@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,13 @@ class ICaRL(GradientLearner):
     """
 
     kind: ClassVar[str] = "icarl"
+    title: ClassVar[str] = "iCaRL"
+    color: ClassVar[str] = "#a01c4b"
+    marker: ClassVar[str] = "s"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.1, "n_exemplars": 200},
+        "cifar10": {"lr": 0.1, "weight_decay": 1e-5, "n_exemplars": 200},
+    }
 
     n_exemplars: int = 200
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,13 @@ class LearningWithoutForgetting(GradientLearner):
     """
 
     kind: ClassVar[str] = "lwf"
+    title: ClassVar[str] = "LwF"
+    color: ClassVar[str] = "#E69F00"
+    marker: ClassVar[str] = "v"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.03, "alpha": 1.0, "temperature": 2.0, "weight_decay": 5e-4},
+        "cifar10": {"lr": 0.01, "alpha": 3.0, "temperature": 2.0, "weight_decay": 5e-4},
+    }
 
     alpha: float
     temperature: float = 2.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,13 @@ class SynapticIntelligence(GradientLearner):
     """
 
     kind: ClassVar[str] = "si"
+    title: ClassVar[str] = "SI"
+    color: ClassVar[str] = "#CC79A7"
+    marker: ClassVar[str] = "X"
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mnist": {"lr": 0.1, "strength": 1.0, "damping": 0.9},
+        "cifar10": {"lr": 0.03, "strength": 0.5, "damping": 1.0},
+    }
 
     strength: float
     damping: float

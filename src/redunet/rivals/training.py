@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -25,14 +25,26 @@ from redunet.validation import one_of, whole_number
 
 _EVALUATION_BATCH = 500
 
+_SMALL = {"backbone": "mlp", "batch_size": 10, "epochs": 1}
+_LARGE = {
+    "backbone": "resnet18",
+    "batch_size": 32,
+    "epochs": 50,
+    "augment": True,
+    "mixed_precision": True,
+}
+
 
 @dataclass(kw_only=True, eq=False)
 class GradientLearner:
     """A network trained by plain stochastic gradient descent, one task after another.
 
-    A method says in `loss` what is minimised, and may add something before a
-    task (`begin`), to a batch (`inputs`), to the gradients (`regularize`),
-    after a step (`after_step`) and after a task (`end`).
+    A method says what it is called in commands (``kind``) and tables (``title``),
+    how it is drawn (``color``, ``marker``) and which settings were published for
+    MNIST and CIFAR-10 (``published``); with ``at_once`` it is given all tasks as one.
+    It says in `loss` what is minimised, and may add something before a task
+    (`begin`), to a batch (`inputs`), to the gradients (`regularize`), after a step
+    (`after_step`) and after a task (`end`).
 
     Parameters
     ----------
@@ -59,6 +71,11 @@ class GradientLearner:
     """
 
     kind: ClassVar[str]
+    title: ClassVar[str]
+    color: ClassVar[str] = ""
+    marker: ClassVar[str] = ""
+    at_once: ClassVar[bool] = False
+    published: ClassVar[Mapping[str, Mapping[str, Any]]]
 
     classes: tuple[Any, ...]
     input_shape: tuple[int, ...]
@@ -93,6 +110,22 @@ class GradientLearner:
         self.network = network.to(self._device)
         if self.backbone == "resnet18":
             self.network = self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    @classmethod
+    def usual_settings(cls, data: str) -> dict[str, Any]:
+        """Settings for a data set.
+
+        MNIST's and CIFAR-10's are those published with the benchmark that the
+        paper follows: Buzzega et al., "Dark Experience for General Continual
+        Learning" (2020), found there by grid search with 200 exemplars; plain
+        SGD without momentum or schedule; CIFAR-10's in mixed precision. Other
+        data sets take MNIST's, the digits, which have a fiftieth of the images,
+        with 20 epochs.
+        """
+        if data == "cifar10":
+            return {**_LARGE, **cls.published["cifar10"]}
+        digits = {"epochs": 20, "white": 16.0} if data == "digits" else {}
+        return {**_SMALL, **digits, **cls.published["mnist"]}
 
     # What a method may say.
 

@@ -203,7 +203,7 @@ def _own_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> tuple[F
     """Settings of a closed-form method itself, and those of its features and input."""
     if not issubclass(kind, ClosedForm):
         return {}, dict(settings)
-    known = kind().own_settings()
+    known, settings = kind().own_settings(), kind.named_today(settings)
     shared = {key: value for key, value in settings.items() if key not in known}
     for key in shared:
         if key in Settings.names():

@@ -1,11 +1,11 @@
-"""Choosing settings on training data: test data cannot be touched, it is not even passed in.
+"""Choosing settings on training data; test data is not even passed in.
 
 Two rules. *Held out*: the network is built from all but some samples of each
 class, which are then labelled. *The paper's*: the network is built from
 everything and the training samples' estimated memberships at the last layer
 are compared with their labels; the samples held out are then added to what
-was learnt of the others, which is exact. Both look at the same samples, at
-most a stated number of each class. Closed-form rivals know the first rule only.
+was learnt of the others, which is exact. Both use the same samples, at
+most a stated number of each class. Closed-form methods know the first rule only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,17 @@ from torch import Tensor
 
 from redunet.core.readouts import NearestSubspace, read_out
 from redunet.errors import SettingsError
+from redunet.estimators import CLOSED_FORM
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.settings import InputSettings, resolve_device
+from redunet.experiments.experiment import NETWORK, Experiment
+from redunet.experiments.methods import names
+from redunet.experiments.record import VERSION, environment, write_record
+from redunet.experiments.streams import described, pooled
+from redunet.files import make_folder
 from redunet.progress import Progress, silent
-from redunet.validation import whole_number
+from redunet.validation import one_of, whole_number
 
 SEARCHED = (
     "n_layers",
@@ -87,7 +95,7 @@ def tune(
     seed : int, default=0
         Of the choice of these samples, and of combinations where not all are tried.
     paper_rule : bool, default=True
-        Whether to compute the paper's rule too, at the price of a second network.
+        Whether to compute the paper's rule too, which takes a second network.
     most : int, default=None
         At most so many networks: where the grid has more combinations, so many
         of them are drawn at random. None tries all.
@@ -130,15 +138,9 @@ def tune(
     if paper_rule:
         # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
         chosen["paper"] = max(candidates, key=lambda c: c["estimated_label_accuracy"])
-    return {
-        "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
-        "trained_on": f"{int((~mask).sum())} other training samples"
-        + (" (held_out), all (paper)" if paper_rule else ""),
-        "tried": tried,
-        "seed": seed,
-        "chosen": chosen,
-        "candidates": candidates,
-    }
+    found = _found(mask, per_class, tried, seed, candidates) | {"chosen": chosen}
+    found["trained_on"] += " (held_out), all (paper)" if paper_rule else ""
+    return found
 
 
 def tune_closed_form(
@@ -152,7 +154,7 @@ def tune_closed_form(
     most: int | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Try combinations of a closed-form rival's settings on training data.
+    """Try combinations of a closed-form method's settings on training data.
 
     Parameters
     ----------
@@ -189,6 +191,17 @@ def tune_closed_form(
         accuracy = float(np.mean(rest.set_params(**settings).predict(x_out) == y_out))
         candidates.append({**settings, "held_out_accuracy": accuracy})
     candidates.sort(key=lambda c: -c["held_out_accuracy"])
+    return _found(mask, per_class, tried, seed, candidates)
+
+
+def _found(
+    mask: NDArray[np.bool_],
+    per_class: int,
+    tried: str,
+    seed: int,
+    candidates: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What a search gives: candidates, best first, and on which samples they were compared."""
     return {
         "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
         "trained_on": f"{int((~mask).sum())} other training samples",
@@ -253,3 +266,84 @@ def _estimated(model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> fl
     """Accuracy of the most likely membership at the last layer."""
     last = model.memberships(X)[-1]
     return float(np.mean(model.classes_[last.argmax(axis=1)] == y))
+
+
+def tune_experiment(
+    experiment: Experiment,
+    out: Path,
+    command: str,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    method: str = "redunet",
+    n_components: Sequence[int] = (),
+    per_class: int = 200,
+    paper_rule: bool = True,
+    most: int | None = None,
+    first_task: bool = False,
+    device: str = "auto",
+    memory: str = "2GB",
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Choose settings on the training data of an experiment; write ``tune.json`` to a folder.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    out : Path
+    command : str
+        What a reader types, for the record.
+    grid : mapping from setting to values
+    method : str, default="redunet"
+        Or a closed-form method.
+    n_components, per_class, paper_rule, most, progress
+        As for `tune`.
+    first_task : bool, default=False
+        Whether to use the first task's samples alone.
+    device, memory
+        As for `ReduNetClassifier`.
+    data_dir : Path, default=None
+        Where the data set may be found.
+
+    Returns
+    -------
+    dict
+        The record, as it was saved.
+    """
+    one_of("method", method, ("redunet", *CLOSED_FORM))
+    settings = {**experiment.stream_settings, **experiment.model_settings, "seed": experiment.seed}
+    if first_task and settings["statistics_from"] == "whole-training-set":
+        raise SettingsError(
+            "expected statistics_from=first-task where settings are chosen on the first task, "
+            "got 'whole-training-set'"
+        )
+    tasks = experiment.tasks(experiment.load(data_dir))
+    tasks = tasks[:1] if first_task else tasks
+    features = experiment.features(tasks, resolve_device(device))
+    x, y = pooled(tasks, "train")
+    x = x if features is not None else x.reshape(len(x), -1)
+    how: dict[str, Any] = {"per_class": per_class, "seed": experiment.seed, "most": most}
+    how["progress"] = progress
+    if method == "redunet":
+        model = experiment.estimator(features, device, memory)
+        found = tune(model, x, y, grid, n_components=n_components, paper_rule=paper_rule, **how)
+    else:
+        scaling = InputSettings.of(experiment.plan).to_dict()
+        closed = CLOSED_FORM[method](features=features, device=device, **scaling)
+        grid = closed.named_today(grid)
+        found = tune_closed_form(closed, x, y, grid, **how)
+        settings = {key: value for key, value in settings.items() if key not in NETWORK}
+    record = {
+        "kind": "tune",
+        "version": VERSION,
+        "what": f"Settings of {names()[method]} on {experiment.title}, chosen on training data",
+        "command": command,
+        **({} if method == "redunet" else {"method": method}),
+        "settings": settings,
+        "grid": dict(grid),
+        "tasks_seen": [row["classes"] for row in described(tasks)],
+        **environment(),
+        **found,
+    }
+    write_record(make_folder(out) / "tune.json", record)
+    return record

@@ -12,10 +12,10 @@ import pytest
 
 from redunet import ReduNetClassifier, SettingsError
 from redunet.datasets import load
+from redunet.estimators import CLOSED_FORM
 from redunet.estimators.base import MomentEstimator
-from redunet.experiments.selection import held_out_rows, tune, tune_closed_form
+from redunet.experiments.tuning import held_out_rows, tune, tune_closed_form
 from redunet.features import Standardize
-from redunet.rivals import CLOSED_FORM
 from tests.experiments.test_runner import digits_train
 from tests.own_data import done, refused
 
@@ -41,9 +41,9 @@ def test_tuning_withdraws_nothing_and_holds_one_model(
     learnt: list[int] = []
     learn = MomentEstimator._learn
 
-    def counting(self: Any, state: Any, X: Any, *rest: Any) -> Any:
+    def counting(self: Any, state: Any, X: Any, *rest: Any, **how: Any) -> Any:
         learnt.append(len(X))
-        return learn(self, state, X, *rest)
+        return learn(self, state, X, *rest, **how)
 
     def refuse(self: Any, *given: Any) -> Any:
         raise AssertionError("samples were withdrawn")
@@ -56,7 +56,7 @@ def test_tuning_withdraws_nothing_and_holds_one_model(
     assert learnt == [450, 150][: 1 + paper_rule]
     assert found["trained_on"].startswith("450 other training samples")
     assert ("paper" in found["chosen"]) == paper_rule == ("all (paper)" in found["trained_on"])
-    tune_closed_form(CLOSED_FORM["lda"](), X, Y, {"regularization": [0.1]}, **how)
+    tune_closed_form(CLOSED_FORM["lda"](), X, Y, {"shrinkage": [0.1]}, **how)
     assert learnt[1 + paper_rule :] == [450]
 
 
@@ -81,7 +81,7 @@ def test_a_large_grid_is_drawn_from_and_the_draw_is_recorded() -> None:
 
 
 def test_rivals_are_drawn_for_too() -> None:
-    grid = {"regularization": [1e-4, 1e-3, 1e-2, 0.1]}
+    grid = {"ridge": [1e-4, 1e-3, 1e-2, 0.1]}
     found = tune_closed_form(CLOSED_FORM["ridge"](), X, Y, grid, per_class=15, most=2)
     assert found["tried"] == "2 of 4 combinations, drawn at random"
     assert len(found["candidates"]) == 2

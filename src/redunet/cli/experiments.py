@@ -1,0 +1,344 @@
+"""The commands that run experiments: words to calls, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from redunet.cli.interrupts import begin
+from redunet.cli.options import (
+    Config,
+    Data,
+    DataDir,
+    Device,
+    Dtype,
+    Label,
+    Memory,
+    Out,
+    RecipeName,
+    Seeds,
+    Settings,
+    Test,
+    as_tuple,
+    by_method,
+    parsed,
+    progress_bar,
+    whole_numbers,
+    words_of,
+)
+from redunet.cli.terminal import Screen, say
+
+
+class WithSettings(TyperCommand):
+    """A command whose help lists the settings, read from where they are declared."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from redunet.experiments.experiment import settings_help
+
+        self.help = (self.help or "").replace("SETTINGS", settings_help())
+        super().format_help(ctx, formatter)
+
+
+def demo(out: Out = None) -> None:
+    """Learn scikit-learn's digits in five tasks, then forget a class; no download.
+
+    Example: redunet demo --out demo
+    """
+    from redunet.cli.screen import show_demo
+
+    begin("what was finished is kept")
+    show_demo(out or Path("demo"), Screen(markup=True, highlight=True))
+
+
+def run(
+    data: Data = None,
+    label: Label = None,
+    test: Test = None,
+    out: Out = None,
+    recipe: RecipeName = None,
+    config: Config = None,
+    settings: Settings = None,
+    seeds: Seeds = None,
+    dtype: Dtype = None,
+    joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
+    orders: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Instead: learn the classes in N random orders, compare the files."
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Learn a data set task after task, evaluate after each task, and write a report.
+
+    Settings come from a recipe, then a TOML file, then --set; later ones replace earlier ones.
+
+    SETTINGS
+
+    Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
+    """
+    from redunet.experiments.experiment import Experiment, command
+    from redunet.experiments.orders import learn_in_orders
+    from redunet.experiments.reproduce import run_network
+    from redunet.validation import whole_number
+
+    changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
+    experiment = Experiment.of(
+        data, recipe=recipe, config=config, changes=changes, label=label, test=test
+    )
+    numbers = whole_numbers("seeds", seeds, least=0) if seeds else [experiment.seed]
+    experiment = experiment.changed({"seed": numbers[0]})
+    words = [*experiment.words(), "--seeds", ",".join(map(str, numbers))]
+    with progress_bar() as tell:
+        if orders is not None:
+            record = learn_in_orders(
+                experiment,
+                out or Path("runs/orders"),
+                command("run", [*words, "--orders", str(orders)]),
+                seeds=range(whole_number("orders", orders, least=1)),
+                device=device,
+                data_dir=data_dir,
+                progress=tell,
+            )
+        else:
+            record = run_network(
+                experiment,
+                out or Path("runs/run"),
+                command("run", words + ([] if joint else ["--no-joint"])),
+                seeds=numbers,
+                device=device,
+                memory=memory,
+                joint=joint,
+                data_dir=data_dir,
+                progress=tell,
+            )
+    _print(record, out or Path("runs/orders" if orders is not None else "runs/run"))
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
+    out: Out = None,
+    seeds: Seeds = None,
+    settings: Settings = None,
+    dtype: Dtype = None,
+    joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
+    dry_run: Annotated[bool, typer.Option(help="Only print what would be done.")] = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Run an experiment of the paper, and compare the result with the paper's.
+
+    Example: redunet reproduce mnist --dtype float32 --out runs/mnist
+    """
+    from redunet.cli.screen import forecast
+    from redunet.experiments.cost import estimate
+    from redunet.experiments.experiment import command, set_words
+    from redunet.experiments.paper import find
+    from redunet.experiments.reproduce import run_network
+
+    wanted = find(name)
+    out = out or Path("runs") / name
+    numbers = whole_numbers("seeds", seeds or "0", least=0)
+    changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
+    experiment = wanted.experiment(**changes)
+    if dry_run:
+        with progress_bar() as tell:
+            tell("measuring a layer", 0.0)
+            cost = estimate(experiment, numbers, device, joint)
+        Screen().print(*forecast(name, cost), sep="\n")
+        say(f"It would write record.json, report.md, report.html and figures to {out}.")
+        return
+    words = [name, "--seeds", ",".join(map(str, numbers)), *set_words(experiment.changes())]
+    with progress_bar() as tell:
+        record = run_network(
+            experiment,
+            out,
+            command("reproduce", words + ([] if joint else ["--no-joint"])),
+            what=wanted.what,
+            readings=wanted.readings,
+            paper=wanted.data,
+            seeds=numbers,
+            device=device,
+            memory=memory,
+            joint=joint,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    _print(record, out)
+
+
+def compare(
+    data: Data = None,
+    label: Label = None,
+    test: Test = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="By default all that are named above.")
+    ] = None,
+    out: Out = None,
+    recipe: RecipeName = None,
+    config: Config = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[METHOD.]KEY=VALUE",
+            help="A setting of ReduNet and the stream, or of a method; may be given several times.",
+        ),
+    ] = None,
+    seeds: Seeds = None,
+    dtype: Dtype = None,
+    ablate: Annotated[
+        bool,
+        typer.Option(
+            "--ablate", help="Evaluate ReduNet's parts alone too, first seed; methods on moments."
+        ),
+    ] = False,
+    joint: Annotated[
+        bool | None,
+        typer.Option(
+            help="Compare ReduNet with joint training, first seed; by default if --ablate."
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Compare methods over the same stream of tasks.
+
+    Methods: redunet; by gradient descent, for images, finetune, joint (all classes at once), lwf,
+    ewc, si, and with exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda, and subspace
+    (ReduNet without layers). Those in closed form share ReduNet's features and class moments, which
+    are learnt once. Several commands may work on different methods of one --out at the same time;
+    the tables show all that is finished there. The regularisation of closed-form methods was chosen
+    for some recipes and data sets; for others choose it with redunet tune --method lda, and give it
+    by --set lda.shrinkage=VALUE.
+
+    SETTINGS
+
+    Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
+    """
+    from redunet.experiments.compare import compare as run_comparison
+
+    changes = by_method(settings)
+    if dtype:
+        changes["redunet"] = {"dtype": dtype, **changes.get("redunet", {})}
+    out = out or Path("runs") / f"compare-{Path(data or 'digits').stem}"
+    with progress_bar() as tell:
+        record = run_comparison(
+            data,
+            out,
+            methods=None if methods is None else words_of(methods),
+            seeds=whole_numbers("seeds", seeds or "0", least=0),
+            recipe=recipe,
+            config=config,
+            changes=changes,
+            label=label,
+            test=test,
+            ablate=ablate,
+            joint=joint,
+            device=device,
+            memory=memory,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    _print(record, out)
+
+
+def tune(
+    data: Data = None,
+    label: Label = None,
+    out: Out = None,
+    method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
+    recipe: RecipeName = None,
+    config: Config = None,
+    settings: Settings = None,
+    dtype: Dtype = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
+    ] = None,
+    components: Annotated[str, typer.Option(help="Numbers of components to try, for redunet.")] = (
+        "5,8,10,12,15,20,28,40,60"
+    ),
+    per_class: Annotated[int, typer.Option(help="Training samples to evaluate on.")] = 200,
+    paper_rule: Annotated[
+        bool, typer.Option(help="For redunet: compute the paper's rule too.")
+    ] = True,
+    most: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Try N combinations, drawn at random; by default all."),
+    ] = None,
+    first_task: Annotated[
+        bool, typer.Option("--first-task", help="Use the first task's samples alone.")
+    ] = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+) -> None:
+    """Choose settings on training data, all of it or the first task's; test data is never used.
+
+    SETTINGS
+
+    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
+    or redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
+    """
+    from redunet.cli.screen import best
+    from redunet.experiments.experiment import Experiment, command
+    from redunet.experiments.tuning import tune_experiment
+
+    changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
+    experiment = Experiment.of(data, recipe=recipe, config=config, changes=changes, label=label)
+    words = experiment.words()
+    seed = ["--set", f"seed={experiment.seed}"] if experiment.seed else []
+    words += [*seed, "--method", method, "--components", components, "--per-class", str(per_class)]
+    words += [word for one in search or [] for word in ("--search", one)]
+    words += [] if paper_rule else ["--no-paper-rule"]
+    words += [] if most is None else ["--most", str(most)]
+    words += ["--first-task"] if first_task else []
+    out = out or Path("runs/tune")
+    with progress_bar() as tell:
+        record = tune_experiment(
+            experiment,
+            out,
+            command("tune", words),
+            {key: list(as_tuple(value)) for key, value in parsed(search).items()},
+            method=method,
+            n_components=whole_numbers("components", components, least=1),
+            per_class=per_class,
+            paper_rule=paper_rule,
+            most=most,
+            first_task=first_task,
+            device=device,
+            memory=memory,
+            data_dir=data_dir,
+            progress=tell,
+        )
+    say(*best(record), f"Wrote {out / 'tune.json'}")
+
+
+def recipes() -> None:
+    """List the recipes: presets of settings, what each is for, costs and reached.
+
+    Example: redunet recipes, then redunet run --data mnist --recipe images-fast
+    """
+    from redunet.cli.screen import recipe_table
+    from redunet.estimators.recipes import RECIPES
+
+    say(recipe_table(RECIPES))
+
+
+def _print(record: Any, out: Path) -> None:
+    from redunet import report
+
+    Screen().print(*report.terminal(record), sep="\n")
+    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
+
+
+EXPERIMENT_COMMANDS = (demo, run, reproduce, compare, tune, recipes)

@@ -1,0 +1,144 @@
+"""What the commands on experiments print beside records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from redunet.cli.terminal import say
+from redunet.estimators.recipes import Recipe
+from redunet.experiments.demo import MODEL, run_demo
+
+Lines = list[Any]
+
+N_TASKS = 5
+
+
+def show_demo(out: Path, console: Console) -> dict[str, Any]:
+    """Run the demonstration; on a terminal its table grows task by task."""
+    bar = Progress(
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed} of {task.total} tasks"),
+        console=console,
+    )
+    learning = bar.add_task("Learning digits", total=N_TASKS)
+    rows: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        live = None
+        if console.is_terminal:
+            live = stack.enter_context(Live(console=console, transient=True))
+
+        def on_task(done: Sequence[dict[str, Any]]) -> None:
+            rows[:] = done
+            bar.update(learning, completed=len(rows))
+            if live is not None:
+                live.update(Group(_task_table(rows), bar), refresh=True)
+
+        record = run_demo(out, on_task)
+    console.print(_task_table(rows), *_forgetting(record), sep="\n")
+    say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
+    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
+    return record
+
+
+def _task_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(
+        title="Digits, two classes at a time: accuracy on all classes seen", title_justify="left"
+    )
+    table.add_column("task", justify="right")
+    table.add_column("classes")
+    for heading in ("accuracy", "joint", "networks", "files", "seconds"):
+        table.add_column(heading, justify="right")
+    for number, row in enumerate(rows, 1):
+        same = row["joint"]["equivalence"]
+        table.add_row(
+            str(number),
+            ", ".join(map(str, row["classes"])),
+            f"{row['accuracy']:.4f}",
+            f"{row['joint']['accuracy']:.4f}",
+            _verdict(same["network"]),
+            _verdict(same["file"]),
+            f"{row['seconds']:.2f}",
+        )
+    return table
+
+
+def _verdict(identical: bool) -> str:
+    return "[green]identical[/]" if identical else "[red]different[/]"
+
+
+def _forgetting(record: Mapping[str, Any]) -> Lines:
+    hashes = record["forget"]
+    label = hashes["class"]
+    table = Table(title=f"Then class {label} is forgotten", title_justify="left")
+    table.add_column("model file")
+    table.add_column("sha256")
+    table.add_row("with all ten classes", hashes["before"][:32] + "…")
+    table.add_row(f"after forgetting {label}", hashes["after"][:32] + "…")
+    table.add_row(f"of a model that never saw {label}", hashes["never_seen"][:32] + "…")
+    error = record["methods"][0]["runs"][0]["calibration_error"]
+    return [
+        table,
+        f"The last two files are {_verdict(hashes['after'] == hashes['never_seen'])}.",
+        f"Calibration error of predict_proba on the test images: {error:.4f} (0 is best).",
+    ]
+
+
+def recipe_table(recipes: Mapping[str, Recipe]) -> Table:
+    """Each recipe: what it is for, what it costs, what it reached, its settings."""
+    table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True, padding=(0, 1))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, recipe in recipes.items():
+        settings = ", ".join(f"{key}={value}" for key, value in recipe.settings.items())
+        said = {"Costs": recipe.cost, "Reached": recipe.reached, "Settings": settings}
+        lines = [Text(recipe.purpose)]
+        for word, text in said.items():
+            if text:
+                lines.append(Text.assemble((f"{word}: ", "dim"), text))
+        table.add_row(name, Text("\n").join(lines))
+    return table
+
+
+def best(record: Mapping[str, Any]) -> Lines:
+    """A table of the best candidates of a search."""
+    names = [name for name, value in record["candidates"][0].items() if value is not None]
+    title = f"{record['what']}: best of {record['tried']} on {record['chosen_on']}"
+    table = Table(title=title, title_justify="left")
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for candidate in record["candidates"][:10]:
+        table.add_row(*(_cell(name, candidate[name]) for name in names))
+    return [table]
+
+
+def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
+    """What a reproduction would do."""
+    d, measured = cost["features"], cost["measured_features"]
+    return [
+        f"redunet reproduce {name} would build five networks of {cost['layers']} layers in "
+        f"{d} dimensions, after each of five tasks of two classes, and label the test samples of "
+        f"all classes seen.",
+        f"Roughly {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB here if the "
+        f"machine is as busy as now, from layers of {measured} features that were built just now.",
+    ]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 2 * 3600:
+        return f"{max(1, round(seconds / 60))} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def _cell(name: str, value: Any) -> str:
+    return f"{value:.4f}" if name.endswith("accuracy") and value is not None else str(value)

@@ -1,0 +1,244 @@
+"""What is run: the settings of a model, the stream of tasks it learns, and the data."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from redunet import datasets
+from redunet.errors import SettingsError
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.recipes import find
+from redunet.estimators.settings import InputSettings, Settings
+from redunet.experiments import own_data
+from redunet.experiments.streams import LabelledImages, StreamSettings, Task, class_stream
+from redunet.features import FeatureMap, FeatureSettings
+from redunet.features.settings import known_names
+from redunet.validation import documented
+
+NETWORK = Settings.names()
+"""Settings of the network and its read-out."""
+
+FEATURES = (*(name for name in FeatureSettings.names() if name != "seed"), *InputSettings.names())
+"""Settings of the vectors that the network, and every method on class moments, is given."""
+
+
+@documented(StreamSettings, FeatureSettings, Settings, InputSettings)
+@dataclass(frozen=True)
+class Plan(ModelSettings, StreamSettings):
+    """All that decides the numbers of an experiment.
+
+    Two runs of one plan on one machine give the same numbers.
+
+    Parameters
+    ----------
+    {settings}
+    """
+
+    def stream(self, data: LabelledImages) -> tuple[Task, ...]:
+        """The tasks of a data set."""
+        return class_stream(
+            data,
+            self.n_tasks,
+            tasks=self.tasks,
+            order_seed=self.order_seed,
+            train_per_class=self.train_per_class,
+            test_per_class=self.test_per_class,
+            subset_seed=self.seed,
+        )
+
+    def feature_map(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap:
+        """The feature map, learnt from the training images that ``statistics_from`` names."""
+        first = tasks[0]
+        of_first = self.statistics_from == "first-task"
+        return self.features_from(first.x_train if of_first else first.data.x_train, device)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The settings of a model and of a stream.
+
+    Parameters
+    ----------
+    plan : Plan
+    recipe : str, default=None
+        Whose settings the model starts from.
+    usual : Plan, default=that of the recipe
+        What needs no ``--set`` in the recorded command.
+    label, test : str, default=None
+        Of a person's own data: the column or array of labels, and the test data.
+    """
+
+    plan: Plan
+    recipe: str | None = None
+    usual: Plan = Plan()
+    label: str | None = None
+    test: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: str | None = None,
+        *,
+        recipe: str | None = None,
+        usual: Mapping[str, Mapping[str, Any]] | None = None,
+        config: Path | None = None,
+        changes: Mapping[str, Any] | None = None,
+        label: str | None = None,
+        test: str | None = None,
+    ) -> Experiment:
+        """Settings from a recipe or the usual ones, then from a file, then single ones.
+
+        Parameters
+        ----------
+        data : str, default="digits"
+            A data set of `redunet.datasets`, or a file or folder of a person's own.
+        recipe : str, default=None
+        usual : mapping from a data set to settings, default=None
+            What to start from where there is no recipe.
+        config : Path, default=None
+            A TOML file.
+        changes : mapping, default=None
+            Single settings.
+        label, test : str, default=None
+            Of a person's own data.
+        """
+        given = {**({} if data is None else {"data": data}), **(changes or {})}
+        name = given.get("data") or _with_file(Plan(), config).data
+        start = (usual or {}).get(name, {}) if recipe is None else find(recipe).settings
+        base = Plan().changed(start)
+        plan = _with_file(base, config).changed(given)
+        return cls(plan, recipe, base, label, test)
+
+    @property
+    def data(self) -> str:
+        """The name of the data set, or the path of a person's own data."""
+        return self.plan.data
+
+    @property
+    def title(self) -> str:
+        """What the data is called in tables."""
+        return datasets.TITLES.get(self.data, Path(self.data).name)
+
+    @property
+    def seed(self) -> int:
+        """Of random features and of subsets."""
+        return self.plan.seed
+
+    @property
+    def random(self) -> bool:
+        """Whether the seed makes a difference to features or stream."""
+        subset = self.plan.train_per_class or self.plan.test_per_class
+        return self.plan.random_features or bool(subset)
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """The settings of features and network."""
+        return {key: getattr(self.plan, key) for key in (*FEATURES, *NETWORK)}
+
+    @property
+    def feature_settings(self) -> dict[str, Any]:
+        """The settings of the features."""
+        return {key: getattr(self.plan, key) for key in FEATURES}
+
+    @property
+    def stream_settings(self) -> dict[str, Any]:
+        """The settings of the stream, and of a person's own data."""
+        own = {"label": self.label, "test": self.test}
+        return {key: getattr(self.plan, key) for key in StreamSettings.names()} | {
+            key: value for key, value in own.items() if value is not None
+        }
+
+    def changed(self, values: Mapping[str, Any]) -> Experiment:
+        """The experiment with some settings replaced."""
+        return replace(self, plan=self.plan.changed(values))
+
+    def load(self, data_dir: Path | None = None) -> LabelledImages:
+        """The data set."""
+        if self.data in datasets.LOADERS or not own_data.is_file(self.data):
+            if self.label is not None or self.test is not None:
+                raise SettingsError(
+                    f"expected --label and --test with a file of your own, got the data set "
+                    f"{self.data!r}"
+                )
+            return datasets.load(self.data, data_dir)
+        return own_data.load(Path(self.data), self.label, Path(self.test) if self.test else None)
+
+    def tasks(self, data: LabelledImages) -> tuple[Task, ...]:
+        """The stream."""
+        return self.plan.stream(data)
+
+    def features(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap | None:
+        """The feature map; None where samples are vectors to be taken as they are."""
+        if self.plan.features == "pixels" and tasks[0].data.x_train.ndim == 2:
+            return None
+        return self.plan.feature_map(tasks, device)
+
+    def estimator(
+        self, features: FeatureMap | None, device: str, memory: str, **changes: Any
+    ) -> ReduNetClassifier:
+        """A model that has learnt nothing yet."""
+        plan = self.plan.changed(changes) if changes else self.plan
+        return plan.learner(features, device, memory)
+
+    def components(self, n_features: int) -> int:
+        """The dimension of the subspaces of the read-out; too large a number is an error."""
+        return self.plan.network().components(n_features)
+
+    def words(self) -> list[str]:
+        """The options of a command that make this experiment, but for seeds."""
+        words = ["--data", self.data]
+        for option, value in (("label", self.label), ("test", self.test), ("recipe", self.recipe)):
+            words += [] if value is None else [f"--{option}", value]
+        return words + set_words(self.changes())
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that are not the usual ones, but for data and seed."""
+        here, usual = self.plan.to_dict(), self.usual.to_dict()
+        return {k: v for k, v in here.items() if v != usual[k] and k not in ("data", "seed")}
+
+
+def _with_file(plan: Plan, config: Path | None) -> Plan:
+    return plan.changed_by_file(config) if config else plan
+
+
+def set_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as words of a command line."""
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={_text(value)}")]
+
+
+def command(name: str, words: Sequence[str]) -> str:
+    """What a reader types."""
+    return shlex.join(["redunet", name, *words])
+
+
+def _text(value: Any) -> str:
+    """A value as it is typed."""
+    if isinstance(value, list | tuple):
+        plain = not any(isinstance(one, list | tuple | str) for one in value) and len(value) > 1
+        return ",".join(map(_text, value)) if plain else json.dumps(value)
+    return (
+        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
+
+
+def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
+    """Recorded settings, with those wanted that were added since, at their defaults."""
+    defaults = Plan().to_dict()
+    return {**recorded, **{k: v for k, v in defaults.items() if k in wanted and k not in recorded}}
+
+
+def settings_help() -> str:
+    """The names of all settings, for the help of commands."""
+    stream = ", ".join(name for name in StreamSettings.names() if name != "data")
+    model = ", ".join(ModelSettings.names())
+    kinds = ", ".join(known_names())
+    return (
+        f"Settings of the stream: {stream}. Of the model: {model}. Features: {kinds}, or several "
+        f"with + between them."
+    )

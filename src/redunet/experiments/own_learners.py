@@ -1,0 +1,152 @@
+"""Learners and streams of one's own: run over the tasks, with a record that `report` reads."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from redunet import report
+from redunet.errors import SettingsError
+from redunet.experiments.record import VERSION, environment, method_rows
+from redunet.experiments.runner import Evaluation, Learner, resumable, run
+from redunet.experiments.streams import AnyTask, described
+from redunet.progress import Progress, silent
+
+
+def run_learners(
+    learners: Mapping[str, Learner],
+    tasks: Sequence[AnyTask],
+    out: str | Path | None = None,
+    *,
+    what: str = "Learners compared",
+    data: str = "own data",
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run learners over a stream of tasks, and record their accuracies after each task.
+
+    Parameters
+    ----------
+    learners : mapping from a name to a learner
+        Each has learnt nothing yet and is not changed. It has ``partial_fit(X, y)`` and
+        ``predict(X)``, as scikit-learn's incremental classifiers do; one whose
+        ``partial_fit`` takes ``classes`` is given all classes of the stream.
+    tasks : sequence of tasks
+        Of `class_stream`, or any objects with the attributes ``classes``,
+        ``x_train``, ``y_train``, ``x_test`` and ``y_test``.
+    out : path, default=None
+        Folder for record, figures and reports; an interrupted run there is
+        resumed. None writes nothing.
+    what, data : str
+        Title of the record, and what the data is called.
+    progress : callable, default=nothing
+        Told what begins, and which share of the whole is done.
+
+    Returns
+    -------
+    dict
+        The record: `redunet report FOLDER/record.json` shows it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> from sklearn.model_selection import train_test_split
+    >>> from redunet import ReduNetClassifier
+    >>> from redunet.experiments import Samples, class_stream, run_learners
+    >>> X, y = load_wine(return_X_y=True)
+    >>> x_train, x_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> tasks = class_stream(Samples(x_train, y_train, x_test, y_test), n_tasks=3)
+    >>> learners = {"SGD": SGDClassifier(random_state=0), "ReduNet": ReduNetClassifier()}
+    >>> record = run_learners(learners, tasks)
+    >>> [method["name"] for method in record["methods"]]
+    ['SGD', 'ReduNet']
+    >>> len(record["methods"][1]["runs"][0]["tasks"])
+    3
+    """
+    if not learners or not tasks:
+        raise SettingsError("expected at least one learner and one task, got none")
+    if out is not None:
+        return _run_learners(learners, tasks, Path(out), what, data, progress)
+    with tempfile.TemporaryDirectory() as folder:
+        return _run_learners(learners, tasks, Path(folder), what, data, progress)
+
+
+def _run_learners(
+    learners: Mapping[str, Learner],
+    tasks: Sequence[AnyTask],
+    out: Path,
+    what: str,
+    data: str,
+    progress: Progress,
+) -> dict[str, Any]:
+    classes = sorted({label for task in tasks for label in task.classes})
+    rows: list[dict[str, Any]] = []
+    for index, (name, learner) in enumerate(learners.items()):
+
+        def tell(what: str, share: float, index: int = index, name: str = name) -> None:
+            progress(f"{name}, {what}", (index + share) / len(learners))
+
+        settings = _settings(learner)
+        folder = out / (re.sub(r"[^\w.+-]+", "-", name).strip("-.") or f"learner-{index}")
+        made = partial(_untaught, learner, classes)
+        evaluation = Evaluation(folder, {"learner": name, "stream": described(tasks), **settings})
+        (record,) = run(made, tasks, [evaluation], folder, tell)
+        about = {
+            "method": name,
+            "name": name,
+            "type": "moments" if hasattr(learner, "remember") else "own",
+            "random": False,
+            "settings": settings,
+            "changed": {},
+        }
+        rows += method_rows(about, [record], n_tasks=len(tasks))
+    whole = {
+        "kind": "experiment",
+        "version": VERSION,
+        "what": what,
+        "command": None,
+        "data": data,
+        "title": data,
+        "stream": described(tasks),
+        "methods": rows,
+        **environment(),
+    }
+    report.write(whole, out)
+    return whole
+
+
+@dataclass
+class _GivenClasses:
+    """A learner whose partial_fit is told all classes of the stream."""
+
+    learner: Any
+    classes: list[Any]
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        self.learner.partial_fit(X, y, classes=self.classes)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.learner.predict(X)
+
+
+def _untaught(learner: Any, classes: list[Any]) -> Learner:
+    """A copy of a learner, so that the one given stays as it is."""
+    fresh = copy.deepcopy(learner)
+    takes_classes = "classes" in inspect.signature(learner.partial_fit).parameters
+    return _GivenClasses(fresh, classes) if takes_classes and not resumable(learner) else fresh
+
+
+def _settings(learner: Any) -> dict[str, Any]:
+    """The parameters of a learner in plain values, where it tells them."""
+    values = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    return {key: value for key, value in plain.items() if key not in ("device", "memory")}

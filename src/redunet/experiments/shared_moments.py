@@ -1,0 +1,124 @@
+"""Methods over the same class moments: learnt once a stream, with test vectors computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from redunet.core.moments import ClassMoments
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.settings import resolve_device
+from redunet.experiments.experiment import Experiment
+from redunet.experiments.methods import Method
+from redunet.experiments.runner import Evaluation
+from redunet.experiments.streams import Task
+from redunet.experiments.tuning import labels_by_components
+from redunet.features import FeatureMap
+
+_ROWS = 512
+"""Samples at a time, for the feature map."""
+
+Labels = dict[str, NDArray[Any]]
+
+
+class SharedMoments:
+    """One learner of moments, and the methods whose labels come from its moments.
+
+    Methods take turns, so the memory that one of them needs is free for the next.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With a seed.
+    tasks : sequence of Task
+    device, memory
+        As for `ReduNetClassifier`.
+    """
+
+    def __init__(
+        self, experiment: Experiment, tasks: Sequence[Task], device: str, memory: str
+    ) -> None:
+        self.experiment, self.tasks = experiment, tuple(tasks)
+        self.device, self.memory = device, memory
+        self._learnt: ClassMoments | None = None
+        self._on_device: ClassMoments | None = None
+        self._vectors: NDArray[Any] | None = None
+
+    @cached_property
+    def features(self) -> FeatureMap | None:
+        """The feature map, the same for all methods; None takes samples as they are."""
+        return self.experiment.features(self.tasks, resolve_device(self.device))
+
+    @property
+    def n_features(self) -> int:
+        """The length of the vectors."""
+        if self.features is not None:
+            return self.features.n_features
+        return int(np.prod(self.tasks[0].data.x_train.shape[1:]))
+
+    def learner(self) -> ReduNetClassifier:
+        """An estimator that has learnt nothing yet."""
+        return self.experiment.estimator(self.features, self.device, self.memory)
+
+    def evaluation(
+        self,
+        method: Method,
+        folder: Path,
+        settings: Mapping[str, Any],
+        after_task: Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None,
+        at_end: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> Evaluation:
+        """How a method's labels come from the learner's moments."""
+
+        def labels(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
+            estimator = method.estimator(self.device, self.memory).remember(self.moments(model))
+            return self._readings(estimator, X, method.readings)
+
+        def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
+            estimator = method.estimator(self.device, self.memory).set_params(n_layers=0)
+            return self._readings(estimator.remember(self.moments(model)), X, method.readings)
+
+        return Evaluation(
+            folder,
+            settings,
+            labels,
+            method.name,
+            without_layers if method.readings else None,
+            after_task,
+            {"n_features": lambda model: self.n_features, **(at_end or {})},
+        )
+
+    def moments(self, model: ReduNetClassifier) -> ClassMoments:
+        """A model's moments on the device, moved there once for all methods."""
+        if self._on_device is None or model.moments_ is not self._learnt:
+            self._learnt = model.moments_
+            self._on_device = model.moments_.to(resolve_device(self.device))
+        return self._on_device
+
+    def vectors(self, samples: NDArray[Any]) -> NDArray[Any]:
+        """Vectors of test samples: those of the last call, and perhaps more after them."""
+        if self.features is None:
+            return samples.reshape(len(samples), -1)
+        if self._vectors is None or len(self._vectors) > len(samples):
+            self._vectors = np.empty((0, self.features.n_features))
+        parts = [self._vectors]
+        for start in range(len(self._vectors), len(samples), _ROWS):
+            part = np.asarray(samples[start : start + _ROWS], dtype=np.float64)
+            on_device = torch.from_numpy(part).to(resolve_device(self.device))
+            shaped = on_device.reshape(len(part), *self.features.input_shape)
+            parts.append(self.features(shaped).cpu().numpy())
+        self._vectors = np.concatenate(parts)
+        return self._vectors
+
+    def _readings(self, estimator: Any, X: NDArray[Any], readings: Mapping[str, int]) -> Labels:
+        vectors = self.vectors(X)
+        if not readings:
+            return {"predict": estimator.predict(vectors)}
+        by_components = labels_by_components(estimator, vectors, sorted(set(readings.values())))
+        return {name: by_components[r] for name, r in readings.items()}

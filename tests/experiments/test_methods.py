@@ -1,0 +1,44 @@
+"""Who takes part in a comparison: what is random, and whose settings and features they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redunet.estimators import CLOSED_FORM
+from redunet.experiments.experiment import FEATURES, Experiment, Plan
+from redunet.experiments.methods import Method, names
+from redunet.experiments.paper import SETTINGS
+
+NAMES = [name for name in names() if name != "subspace"]
+
+
+def method(key: str, data: str, **changes: Any) -> Method:
+    return Method.of(key, Experiment.of(data, usual=SETTINGS, changes=changes))
+
+
+def test_what_is_random() -> None:
+    fixed = [key for key in NAMES if not method(key, "mnist").random]
+    assert fixed == ["redunet", "ncm", "lda", "ridge", "qda"]
+    assert all(method(key, "cifar10").random for key in NAMES)
+    assert method("redunet", "mnist", train_per_class=9).random  # the seed draws the samples
+
+
+def test_the_network_has_the_papers_settings_where_there_are_some() -> None:
+    mnist, cifar10, digits, fashion = (
+        method("redunet", data).experiment.plan
+        for data in ("mnist", "cifar10", "digits", "fashion_mnist")
+    )
+    assert (mnist.n_layers, mnist.n_components, mnist.features) == (200, 28, "pixels")
+    assert (cifar10.n_layers, cifar10.features, cifar10.n_kernels) == (50, "lift", 5)
+    assert (digits, fashion) == (Plan(data="digits"), Plan(data="fashion_mnist"))
+
+
+@pytest.mark.parametrize("data", ["digits", "mnist", "fashion_mnist", "cifar10"])
+def test_closed_form_methods_have_the_networks_features(data: str) -> None:
+    ours = method("redunet", data, n_kernels=3).run_settings((), 0)
+    for key in CLOSED_FORM:
+        theirs = method(key, data, n_kernels=3).run_settings((), 0)
+        assert {k: theirs[k] for k in FEATURES} == {k: ours[k] for k in FEATURES}
+    assert ours["n_kernels"] == 3

@@ -198,10 +198,10 @@ def predict_race(model: str, out: str, *parts: str) -> int:
 
 def at_once(commands: list[list[str]]) -> list[int]:
     """Run each command in a process of its own; how they ended."""
+    from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.cli.files import ask, lines, teach
 
-    assert ask, (lines, teach)  # loaded once, not by each child
+    assert model_answers, (lines, model_changes)  # loaded once, not by each child
     children = []
     for words in commands:
         pid = os.fork()
@@ -216,10 +216,10 @@ def at_once(commands: list[list[str]]) -> list[int]:
 
 def limited(folder: str) -> None:
     """Learn files that this process may not hold in memory."""
+    from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.cli.files import lines, teach
 
-    assert lines, teach  # loaded before the limit is set
+    assert lines, model_changes  # loaded before the limit is set
 
     status = Path("/proc/self/status").read_text().split()
     now = int(status[status.index("VmData:") + 1]) * 1024

@@ -120,6 +120,7 @@ def command_storm(n: int) -> int:
 
     from redunet.cli import lines
     from redunet.cli.app import main
+    from redunet.user_data import model_changes
 
     assert lines, model_changes  # loaded once, not by each command
     rng, faults = random.Random(0), 0

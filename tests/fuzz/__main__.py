@@ -7,12 +7,13 @@ and 1,000 SIGKILL of real commands, and 100,000 operations compared with joint t
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from tests.fuzz import interruptions, interrupts, models, operations, reading, writing
 
@@ -49,39 +50,47 @@ ATTACKS: dict[str, tuple[int, Callable[[int, int], list[str]]]] = {
 """What is attacked: how often at scale 1, and by which function of a count and a seed."""
 
 
-def attack(name: str, n: int, seed: int) -> tuple[int, float, list[str]]:
-    """The number of attacks, the seconds they took, and the faults."""
+def part(name: str, n: int, seed: int) -> tuple[int, list[str]]:
+    """Some of the attacks of one name, in a process of their own: the seconds and the faults.
+
+    Attacks limit their memory, fork and kill, so they share no process.
+    """
     start = time.monotonic()
-    faults = ATTACKS[name][1](n, seed)
-    return n, time.monotonic() - start, faults
+    words = [sys.executable, "-m", "tests.fuzz", name, str(n), str(seed)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    try:
+        faults = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        faults = [f"ended with {done.returncode}: {done.stderr.strip()[-300:]}"]
+    return round(time.monotonic() - start), faults
 
 
 def main(scale: float) -> int:
     """Run all attacks, as many at a time as there are cores; 1 where there was a fault."""
-    # Parts of equal size, with seeds of their own, so that cores can share one attack.
-    parts = max(1, min(16, os.cpu_count() or 1))
-    jobs = []
-    with ProcessPoolExecutor(parts, get_context("spawn")) as pool:
-        for name, (count, _) in ATTACKS.items():
-            n = max(1, round(count * scale))
-            sizes = [n // parts + (part < n % parts) for part in range(parts)]
-            jobs += [
-                (name, pool.submit(attack, name, size, seed))
-                for seed, size in enumerate(sizes)
-                if size
+    cores = max(1, min(16, os.cpu_count() or 1))
+    failed = 0
+    with ThreadPoolExecutor(cores) as pool:
+        jobs: dict[str, list[Future[tuple[int, list[str]]]]] = {}
+        counts = {name: max(1, round(count * scale)) for name, (count, _) in ATTACKS.items()}
+        for name, n in counts.items():
+            # Parts of equal size, with seeds of their own, so that cores can share one attack.
+            sizes = [n // cores + (index < n % cores) for index in range(cores)]
+            jobs[name] = [
+                pool.submit(part, name, size, seed) for seed, size in enumerate(sizes) if size
             ]
-        failed = 0
-        for name in ATTACKS:
-            done = [job.result() for of, job in jobs if of == name]
-            faults = [fault for _, _, found in done for fault in found]
+        for name, parts in jobs.items():
+            done = [one.result() for one in parts]
+            faults = [fault for _, found in done for fault in found]
             failed += len(faults)
-            n, seconds = sum(one[0] for one in done), sum(one[1] for one in done)
-            sys.stdout.write(f"{name:42} {n:8,}  faults {len(faults):3}  {seconds:8.0f} s\n")
+            seconds = sum(seconds for seconds, _ in done)
+            print(f"{name:42} {counts[name]:8,}  faults {len(faults):3}  {seconds:6} s", flush=True)
             for fault in faults[:5]:
-                sys.stdout.write(f"    {fault}\n")
-            sys.stdout.flush()
+                print(f"    {fault}", flush=True)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0))
+    if len(sys.argv) == 4:
+        print(json.dumps(ATTACKS[sys.argv[1]][1](int(sys.argv[2]), int(sys.argv[3]))))
+    else:
+        sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0))

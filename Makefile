@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test lint types imports unit bench tables format clean
+.PHONY: help setup browser demo test lint types imports unit fuzz bench tables format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,12 +39,15 @@ imports: setup
 unit: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
 
+fuzz: setup ## Attack models, files and processes for some minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
+
 bench: setup ## Measure speed against the machine's limits, on a quiet machine
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
 	$(BIN)/python -m benchmarks.readme
 
 tables: setup ## Make the tables and pictures of README and docs from the records
-	$(BIN)/python -m redunet.report.readme README.md docs/recipes.md --figures
+	$(BIN)/python -m redunet.report.readme README.md docs/results.md docs/recipes.md --figures
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format

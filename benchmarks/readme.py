@@ -1,6 +1,6 @@
-"""Put what was measured into the two READMEs: ``python -m benchmarks.readme``.
+"""Put what was measured into the texts: ``python -m benchmarks.readme``.
 
-This folder's README gets the tables of the records, the project's own the ratios of its section
+This folder's README gets the tables of the records, ``docs/results.md`` the ratios of its section
 on speed.
 """
 
@@ -79,7 +79,8 @@ def _between(text: str, mark: str, body: str) -> str:
 
 def main() -> None:
     found = records(HERE / "results")
-    for path, fill in ((HERE / "README.md", with_tables), (HERE.parent / "README.md", with_ratios)):
+    results = HERE.parent / "docs" / "results.md"
+    for path, fill in ((HERE / "README.md", with_tables), (results, with_ratios)):
         path.write_text(fill(path.read_text(), found))
 
 

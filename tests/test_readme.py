@@ -19,7 +19,7 @@ from redunet import ReduNetClassifier
 from redunet.report.numbers import is_same
 from redunet.report.readme import filled, main
 from tests.own_data import done
-from tests.records import README, RECIPES, ROOT, record
+from tests.records import README, RECIPES, RESULTS, ROOT, record
 
 
 def test_every_python_example_runs(
@@ -78,33 +78,35 @@ def test_the_walk_through_the_tool_works(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_tables_are_those_of_the_records() -> None:
     assert filled(README, ROOT) == README
-    assert README.count(" table: results/") == 8
+    assert README.count(" table: results/") == 1
+    assert filled(RESULTS, ROOT / "docs") == RESULTS
+    assert RESULTS.count(" table: ../results/") == 8
     assert filled(RECIPES, ROOT / "docs") == RECIPES
     assert RECIPES.count(" table: ../results/") == 7
 
 
 def test_the_ratios_of_speed_are_those_of_the_records() -> None:
     found = speed.records(ROOT / "benchmarks" / "results")
-    assert speed.with_ratios(README, found) == README
+    assert speed.with_ratios(RESULTS, found) == RESULTS
     there = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert speed.with_tables(there, found) == there
     row = next(
         r for r in found["cpu"]["rows"] if r["case"] == "build a layer, d 784, k 10, float64"
     )
     moved = {"cpu": {**found["cpu"], "rows": [{**row, "over_floor": 123.4}]}}
-    assert "| build a layer: time / floor | 123 |" in speed.with_ratios(README, moved)
+    assert "| build a layer: time / floor | 123 |" in speed.with_ratios(RESULTS, moved)
 
 
 def test_a_table_that_differs_is_noticed(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results", tmp_path / "results")
-    (tmp_path / "README.md").write_text(README)
-    assert main([str(tmp_path / "README.md"), "--check"]) == 0
-    (tmp_path / "README.md").write_text(
-        README.replace("| incremental | 1.0000", "| incremental | 1.0001")
-    )
-    assert main([str(tmp_path / "README.md"), "--check"]) == 1
-    assert main([str(tmp_path / "README.md")]) == 0
-    assert (tmp_path / "README.md").read_text() == README
+    page = tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    page.write_text(RESULTS)
+    assert main([str(page), "--check"]) == 0
+    page.write_text(RESULTS.replace("| incremental | 1.0000", "| incremental | 1.0001"))
+    assert main([str(page), "--check"]) == 1
+    assert main([str(page)]) == 0
+    assert page.read_text() == RESULTS
 
 
 def mean_last(variant: dict[str, Any], key: str = "accuracy") -> float:
@@ -113,10 +115,10 @@ def mean_last(variant: dict[str, Any], key: str = "accuracy") -> float:
 
 def test_the_words_between_the_tables_are_the_records_too() -> None:
     calibration_error = record("digits-demo")["methods"][0]["runs"][0]["calibration_error"]
-    assert f"`predict_proba` there is {calibration_error:.4f}" in README
+    assert f"`predict_proba` there is {calibration_error:.4f}" in RESULTS
     chosen, published = record("cifar10")["methods"]
     assert len(chosen["runs"]) == 5
-    words = " ".join(README.split())
+    words = " ".join(RESULTS.split())
     assert f"This is {round(mean_last(chosen), 3) - 0.539:.3f} above the paper's last task" in words
     below = 0.539 - round(mean_last(published), 3)
     assert f"at the paper's 15 components it stays {below:.3f} below" in words
@@ -137,7 +139,7 @@ def last_of(name: str) -> dict[str, float]:
 
 
 def test_the_words_about_the_comparisons_are_the_records() -> None:
-    words = " ".join(README.split())
+    words = " ".join(RESULTS.split())
     digits, mnist, cifar10 = (last_of(name) for name in ("digits", "mnist", "cifar10"))
     assert len(digits) == len(mnist) == len(cifar10) == 13
     for last in (digits, mnist):
@@ -185,7 +187,7 @@ def test_the_settings_that_were_chosen_are_those_that_were_run() -> None:
         len(record(f"tune/mnist-{name}")["candidates"])
         for name in ("pixels", "standardize", "standardize-pixel")
     )
-    assert f"has all {total} candidates" in " ".join(README.split())
+    assert f"has all {total} candidates" in " ".join(RESULTS.split())
     for name, tunings in (
         ("cifar10", ("centred-0", "centred-1")),
         ("cifar10-uncentred", ("first-task", "first-task-1")),
@@ -220,7 +222,7 @@ def test_the_words_about_the_records_are_the_records() -> None:
     first = f"{best('first-task')} (kernel seed 1: {best('first-task-1')});"
     assert f"first task with ReLU, {first}" in words
     assert f"over ε and λ reached {best('search')}." in words
-    assert f"taken away, {best('centred-0')} (kernel seed 1: {best('centred-1')})." in words
+    assert f"subtracted, {best('centred-0')} (kernel seed 1: {best('centred-1')})." in words
     published, tuned = record("mnist"), record("mnist-tuned")
     assert f"{published['seconds'] / 60:.0f} minutes with the joint comparison" in words
     assert f"{memory(published):.1f} GB over the five tasks" in words
@@ -238,9 +240,17 @@ def test_mnist_is_within_its_mark_of_the_paper() -> None:
         assert row["accuracy"] > theirs - 0.004
 
 
-@pytest.mark.parametrize("name", re.findall(r"\]\(([^)#:]+)\)", README))
-def test_every_link_leads_somewhere(name: str) -> None:
-    assert (ROOT / name).exists()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for name in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / name).exists(), name
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
 
 
 def test_the_make_targets_exist() -> None:

@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     """Run the command that the words of this process ask for, and end the process."""
     try:
-        from redunet.cli import interrupts
+        from redunet import interrupts
 
         interrupts.listen()
         from redunet.cli.process import run

@@ -46,7 +46,7 @@ def test_every_command_takes_the_files_of_every_estimator(name: str, tmp_path: P
 
     found = json.loads(done("evaluate", one, even, odd, "--json").stdout)
     assert found["accuracy"] == np.mean(model.predict(IMAGES) == WORDS)
-    done("predict", one, even, "--out", tmp_path / "labels.csv")
+    done("predict", one, even, "--scores", "--out", tmp_path / "labels.csv")
     rows = (tmp_path / "labels.csv").read_text().splitlines()[1:]
     assert len(rows) == len(EVEN)
     assert [row.split(",")[1] for row in rows] == model.predict(IMAGES[EVEN]).tolist()

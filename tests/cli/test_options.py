@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from redunet.cli import interrupts, options
+from redunet import interrupts
+from redunet.cli import options
 from redunet.cli.terminal import Screen
 
 

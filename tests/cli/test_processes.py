@@ -198,10 +198,11 @@ def predict_race(model: str, out: str, *parts: str) -> int:
 
 def at_once(commands: list[list[str]]) -> list[int]:
     """Run each command in a process of its own; how they ended."""
+    from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.cli.files import ask, lines, teach
+    from redunet.user_data import model_answers, model_changes
 
-    assert ask, (lines, teach)  # loaded once, not by each child
+    assert model_answers, (lines, model_changes)  # loaded once, not by each child
     children = []
     for words in commands:
         pid = os.fork()
@@ -216,16 +217,17 @@ def at_once(commands: list[list[str]]) -> list[int]:
 
 def limited(folder: str) -> None:
     """Learn files that this process may not hold in memory."""
+    from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.cli.files import lines, teach
+    from redunet.user_data import model_changes
 
-    assert lines, teach  # loaded before the limit is set
+    assert lines, model_changes  # loaded before the limit is set
 
     status = Path("/proc/self/status").read_text().split()
     now = int(status[status.index("VmData:") + 1]) * 1024
     # PyArrow's threads and their stacks take a good part of what Parquet is granted.
     for name, margin, *words in (
-        ("X.npy", 128 * MB, "--label", f"{folder}/y.npy"),
+        ("X.npy", 160 * MB, "--label", f"{folder}/y.npy"),
         ("t.parquet", 300 * MB),
     ):
         resource.setrlimit(resource.RLIMIT_DATA, (now + margin, resource.RLIM_INFINITY))

@@ -146,7 +146,7 @@ def test_another_input_asks_for_a_new_fit(change: dict[str, Any]) -> None:
         *(partial(getattr(model, ask), X) for ask in ASK),
     ]
     for act in acts:
-        with refused(SettingsError, "features, normalize or input_range changed.*fit anew"):
+        with refused(SettingsError, "features, normalize or input_range changed.*fit again"):
             act()
     assert state(model.set_params(**good)) == before
     assert state(model.set_params(**change).fit(X, y)) == state(fresh(**change).fit(X, y)) != before

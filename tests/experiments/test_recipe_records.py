@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from redunet.experiments.methods import TITLES as NAMES
-from tests.records import README, RECIPES, record
+from tests.records import RECIPES, RESULTS, record
 
 RIVALS = ("lda", "ridge", "qda")
 MARKS = {
@@ -70,7 +70,7 @@ def test_the_network_is_ahead_of_its_rivals_by_what_the_table_says(name: str) ->
 
 
 def test_the_words_about_recipes_are_the_records() -> None:
-    words = " ".join(README.split())
+    words = " ".join(RESULTS.split())
     ahead = {
         name: f"{last['redunet'] - max(last[method] for method in ('ncm', *RIVALS)):.4f}"
         for name in (*MARKS, *SMALL)
@@ -93,8 +93,8 @@ def test_the_words_about_recipes_are_the_records() -> None:
         for row in record("features-digits")["ablation"]
         if (row["n_layers"], row["readout"], row["whitening"]) == (0, "discriminant", None)
     )
-    assert f"makes {alone:.3f} by itself, it makes {digits['redunet']:.3f} after five" in spaced
-    assert f"there QDA makes {digits['qda']:.3f}, and nearest subspace" in spaced
+    assert f"reaches {alone:.3f} alone and {digits['redunet']:.3f} after five layers" in spaced
+    assert f"there QDA reaches {digits['qda']:.3f}, and nearest subspace" in spaced
     assert f"with 8 components {digits['subspace']:.3f}" in spaced
 
 
@@ -112,7 +112,7 @@ def test_the_words_about_coding_lengths_are_the_records() -> None:
         best("mnist-pixels-readouts", readout=readout) for readout in ("subspace", "discriminant")
     )
     assert (
-        f"it makes {coding:.3f} without layers, nearest subspace {subspace:.3f} and the "
+        f"it reaches {coding:.3f} without layers, nearest subspace {subspace:.3f} and the "
         f"discriminant {discriminant:.3f}" in words
     )
     alone = best("images-small-cifar10-coding", n_layers=0)

@@ -171,7 +171,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
         PatchFilters.learn(np.full_like(IMAGES, 7), 0, 4)
     with pytest.raises(SettingsError, match="n_filters, patch_size and cells of at least 1"):
         PatchFilters.learn(IMAGES, 0, 0)
-    with pytest.raises(SettingsError, match="expected input_shape as a tuple of 2 or 3 numbers"):
+    with pytest.raises(SettingsError, match="expected samples of shape such as"):
         PatchFilters.learn(IMAGES.reshape(60, -1), 0, 4)
     for wrong in (13, 15, 1000):
         with pytest.raises(SettingsError, match=f"got patch_size={wrong} in images"):

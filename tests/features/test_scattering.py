@@ -223,7 +223,7 @@ def test_what_cannot_be_scattered_is_refused() -> None:
     with pytest.raises(SettingsError, match="got pool=2 and 7 by 7 windows"):
         Scattering((28, 28), pool=2)
     for wrong in ((28, 28, 3, 1), (28,), (28, 0), (28.0, 28)):
-        with pytest.raises(SettingsError, match="expected input_shape as a tuple of 2 or 3"):
+        with pytest.raises(SettingsError, match="expected samples of shape such as"):
             Scattering(wrong)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="J, L and pool of at least 1"):
         Scattering((28, 28), L=0)

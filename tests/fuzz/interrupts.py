@@ -163,5 +163,5 @@ if __name__ == "__main__":
     for how, wrong in _storm(number, seed, at_once=os.cpu_count() or 1):
         endings[how] += 1
         if wrong:
-            print(wrong, flush=True)  # noqa: T201
-    print(endings)  # noqa: T201
+            print(wrong, flush=True)
+    print(endings)

@@ -118,10 +118,11 @@ def command_storm(n: int) -> int:
     """Kill n commands, learn and forget in turn; a model neither old nor new is a fault."""
     import numpy as np
 
+    from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.cli.files import lines, teach
+    from redunet.user_data import model_changes
 
-    assert lines, teach  # loaded once, not by each command
+    assert lines, model_changes  # loaded once, not by each command
     rng, faults = random.Random(0), 0
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model")

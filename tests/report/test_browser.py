@@ -139,9 +139,11 @@ def point(place: Any, x: Any, y: Any) -> tuple[float, float]:
 
 def hovered(page: Any, place: Any, x: Any, y: Any) -> str:
     at = point(place, x, y)
+    label = place.locator(".hoverlayer .hovertext")
+    page.mouse.move(0, 0)
+    label.first.wait_for(state="detached")  # that of the last point
     page.mouse.move(at[0] - 3, at[1] - 3)
     page.mouse.move(*at)
-    label = place.locator(".hoverlayer .hovertext")
     label.first.wait_for()
     said: str = " ".join(label.all_text_contents())
     return said

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from redunet.cli.interrupts import begin
 from redunet.cli.options import (
     Config,
     Data,
@@ -30,6 +29,7 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.terminal import Screen, say
+from redunet.interrupts import begin
 
 
 class WithSettings(TyperCommand):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from redunet.cli import interrupts
+from redunet import interrupts
 from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar, size_of
 from redunet.cli.terminal import note, say, say_json
 from redunet.errors import SettingsError
@@ -87,11 +87,12 @@ def learn(
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,
     then redunet learn birds.safetensors more-photos/
     """
-    from redunet.cli.files import lines, teach
+    from redunet.cli import lines
+    from redunet.user_data import model_changes
 
     given = parsed(settings) | ({"features": features} if features else {})
     with _progress(quiet) as progress:
-        found = teach.learn(
+        found = model_changes.learn(
             model,
             data,
             given,
@@ -135,27 +136,30 @@ def predict(
 
     Example: redunet predict birds.safetensors new-photos/ -o labels.csv --top 3
     """
-    from redunet.cli.files import ask, lines, output
+    from redunet.cli import lines
     from redunet.estimators import load
     from redunet.files import refuse_overwriting
+    from redunet.user_data import model_answers, prediction_file
 
     if top > 1 and scores:
         raise SettingsError("expected --top or --scores, got both: --scores writes every score")
     if out is not None:
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
-    columns = output.Columns(known.classes_, top, scores)
+    columns = prediction_file.Columns(known.classes_, top, scores)
     cell = str if raw_csv else csv_cell
     if out is not None:
-        table = output.predictions_file(out, columns, cell)
+        table = prediction_file.predictions_file(out, columns, cell)
     elif as_json:
-        table = output.json_lines(sys.stdout.buffer, columns)
+        table = prediction_file.json_lines(sys.stdout.buffer, columns)
     else:
         # A terminal would act on control characters in a name; a file takes names as they are.
         show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
-        table = output.csv_lines(sys.stdout.buffer, columns, show)
+        table = prediction_file.csv_lines(sys.stdout.buffer, columns, show)
     with _progress(quiet) as progress, interrupts.outcome(out) if out else nullcontext():
-        found = ask.predict(known, data, _wanted("ignored", label, skip_bad), table, progress)
+        found = model_answers.predict(
+            known, data, _wanted("ignored", label, skip_bad), table, progress
+        )
     if out is None:
         _notes(found, quiet)
     else:
@@ -176,12 +180,13 @@ def evaluate(
 
     Example: redunet evaluate birds.safetensors test-photos/
     """
-    from redunet.cli.files import ask, lines
+    from redunet.cli import lines
     from redunet.estimators import load
+    from redunet.user_data import model_answers
 
     with _progress(quiet) as progress:
         known = load(model, device, memory)
-        found = ask.evaluate(known, data, _wanted("required", label, skip_bad), progress)
+        found = model_answers.evaluate(known, data, _wanted("required", label, skip_bad), progress)
     _say(found, lines.evaluated, as_json, quiet, answer=True)
 
 
@@ -195,9 +200,10 @@ def forget(
 
     Example: redunet forget birds.safetensors magpie
     """
-    from redunet.cli.files import lines, teach
+    from redunet.cli import lines
+    from redunet.user_data import model_changes
 
-    found = teach.forget(model, classes, tell=_teller(quiet))
+    found = model_changes.forget(model, classes, tell=_teller(quiet))
     _say(found, lines.forgotten, as_json, quiet)
 
 
@@ -217,10 +223,11 @@ def unlearn(
 
     Example: redunet unlearn birds.safetensors withdrawn-photos/
     """
-    from redunet.cli.files import lines, teach
+    from redunet.cli import lines
+    from redunet.user_data import model_changes
 
     with _progress(quiet) as progress:
-        found = teach.unlearn(
+        found = model_changes.unlearn(
             model,
             data,
             _wanted("required", label, skip_bad),
@@ -241,9 +248,10 @@ def merge(
 
     Example: redunet merge here.safetensors there.safetensors -o both.safetensors
     """
-    from redunet.cli.files import lines, teach
+    from redunet.cli import lines
+    from redunet.user_data import model_changes
 
-    found = teach.merge(models, out, tell=_teller(quiet))
+    found = model_changes.merge(models, out, tell=_teller(quiet))
     _say(found, lines.merged, as_json, quiet)
 
 
@@ -258,11 +266,12 @@ def inspect(
 
     Example: redunet inspect birds.safetensors
     """
-    from redunet.cli.files import lines, look
+    from redunet.cli import lines
+    from redunet.user_data import model_facts
 
     with _progress(quiet) as progress:
         progress("building the network", 0.0)
-        found = look.inspect(model, device, memory)
+        found = model_facts.inspect(model, device, memory)
     _say(found, lines.inspected, as_json, quiet, answer=True)
 
 
@@ -271,9 +280,10 @@ def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
 
     Example: redunet verify birds.safetensors
     """
-    from redunet.cli.files import lines, look
+    from redunet.cli import lines
+    from redunet.user_data import model_facts
 
-    _say(look.verify(model), lines.verified, as_json, quiet)
+    _say(model_facts.verify(model), lines.verified, as_json, quiet)
 
 
 COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, inspect, verify)

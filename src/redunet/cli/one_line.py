@@ -11,7 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from redunet.cli import interrupts, streams
+from redunet import interrupts
+from redunet.cli import streams
 from redunet.cli.terminal import note
 from redunet.errors import ReduNetError
 

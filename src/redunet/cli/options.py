@@ -17,7 +17,7 @@ import typer
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
 
-from redunet.cli import interrupts
+from redunet import interrupts
 from redunet.cli.terminal import Screen, is_plain, note
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent

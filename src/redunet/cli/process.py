@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from redunet.cli import interrupts, streams
+from redunet import interrupts
+from redunet.cli import streams
 
 
 def run() -> int:

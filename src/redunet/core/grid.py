@@ -198,7 +198,7 @@ def within_range(X: Tensor, low: float, high: float) -> Tensor:
     if smallest < low or largest > high:
         raise DataError(
             f"expected values within input_range=({low:g}, {high:g}), got values from "
-            f"{smallest:g} to {largest:g}: scale the input, or fit anew with a wider input_range"
+            f"{smallest:g} to {largest:g}: scale the input, or fit again with a wider input_range"
         )
     bound = max(abs(low), abs(high))
     return X * math.ldexp(1.0, -math.frexp(bound)[1])

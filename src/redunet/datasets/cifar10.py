@@ -178,7 +178,7 @@ def _assemble(
 
 
 def originals(data: Dataset) -> Iterator[tuple[str, bytes]]:
-    """Write the six binary batches anew: pairs of name and content."""
+    """Write the six binary batches again: pairs of name and content."""
     n_train = len(BATCHES) - 1
     images = [*np.split(data.x_train, n_train), data.x_test]
     labels = [*np.split(data.y_train, n_train), data.y_test]

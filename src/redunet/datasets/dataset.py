@@ -101,7 +101,7 @@ def check(
     published : Published
         What it should be.
     originals : iterable of (str, bytes)
-        The original files written anew from the arrays, so that one hash
+        The original files written again from the arrays, so that one hash
         speaks for every layout.
     where : str
         Where it was read, for the message.

@@ -109,7 +109,7 @@ def read(paths: Mapping[str, Path], published: Published, source: str) -> Datase
 
 
 def originals(data: Dataset) -> Iterator[tuple[str, bytes]]:
-    """Write the four files anew: pairs of name and content."""
+    """Write the four files again: pairs of name and content."""
     for field, name in FILES.items():
         array = getattr(data, field).astype(np.uint8)
         yield name, header(array.shape) + array.tobytes()

@@ -365,7 +365,7 @@ class MomentEstimator(Fitted):
         if self._embedding() != state.embedding:
             raise SettingsError(
                 "features, normalize or input_range changed since the model was fitted: "
-                "set them back, or fit anew"
+                "set them back, or fit again"
             )
 
     def _identity(self, state: State) -> dict[str, Any]:

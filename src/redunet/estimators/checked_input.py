@@ -259,7 +259,7 @@ def _kind(label: Any) -> str:
 
 _REMEDIES = {
     "contains": "remove or impute these values first",
-    "expecting": "pass the same features, or fit anew",
+    "expecting": "pass the same features, or fit again",
     "got 1D array": "Reshape your data, with X.reshape(1, -1) if it is one sample",
     "got scalar array": "Reshape your data to (samples, features)",
 }

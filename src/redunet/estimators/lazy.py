@@ -12,7 +12,7 @@ from redunet.estimators.state import Kept, State
 
 
 class StreamingWarning(UserWarning):
-    """The layers do not fit the memory that was granted, so each use builds them anew."""
+    """The layers do not fit the memory that was granted, so each use builds them again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Network:
         k, d = len(moments), moments.n_features
         state.warn_once(
             f"{settings.n_layers} layers take {layers.n_bytes / 1e9:.3g} GB, more than memory="
-            f"{memory / 1e9:.3g} GB allows, so each predict builds them anew, "
+            f"{memory / 1e9:.3g} GB allows, so each predict builds them again, "
             f"at most {settings.n_layers * (4 * k + 1) * d**3:.0e} operations: "
             f"raise memory to keep them, or predict many samples in one call",
             StreamingWarning,

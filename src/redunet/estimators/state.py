@@ -129,7 +129,7 @@ class State:
         if n_columns != self.n_features_in:
             raise DataError(
                 f"X has {n_columns} features, but {owner} is expecting {self.n_features_in} "
-                f"features as input: pass the same features, or fit anew."
+                f"features as input: pass the same features, or fit again."
             )
         if names is not None and len(names) != n_columns:
             raise DataError(f"expected {n_columns} feature names, got {len(names)}")
@@ -140,7 +140,7 @@ class State:
             if ours != theirs:
                 remedy = "put the columns in the order of fit"
                 if sorted(known) != sorted(names):
-                    remedy = "pass the same columns, or fit anew"
+                    remedy = "pass the same columns, or fit again"
                 raise DataError(
                     f"The feature names should match those that were passed during fit: expected "
                     f"{ours!r}, got {theirs!r}: {remedy}"

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from redunet.errors import FileAccessError, ModelFileError
-from redunet.files import make_folder as make_folder
-from redunet.files import write_bytes as write_bytes
+from redunet.files import write_bytes
 from redunet.untrusted import open_regular
 
 FORMAT_VERSION = 1

@@ -11,12 +11,12 @@ from typing import Any
 
 from redunet import report
 from redunet.datasets import load
-from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.metrics import calibration_error
 from redunet.experiments.equivalence import file_hash, joint_check
 from redunet.experiments.experiment import Experiment
 from redunet.experiments.reproduce import run_network
+from redunet.files import make_folder
 
 FORGOTTEN = 3
 MODEL = "digits.safetensors"
@@ -39,7 +39,7 @@ def run_demo(out: Path, on_task: Callable[[Sequence[Row]], None] | None = None) 
     dict
         The record, as it was saved.
     """
-    storage.make_folder(out)
+    make_folder(out)
     digits = load("digits")
     flat = {name: getattr(digits, name).reshape(-1, 64) for name in ("x_train", "x_test")}
     digits = replace(digits, **flat)

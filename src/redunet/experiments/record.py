@@ -19,8 +19,9 @@ import torch
 
 from redunet._version import __version__
 from redunet.errors import SettingsError
-from redunet.estimators import metrics, storage
+from redunet.estimators import metrics
 from redunet.experiments.experiment import with_defaults
+from redunet.files import write_bytes
 
 VERSION = 2
 """Of the form of all records."""
@@ -43,7 +44,7 @@ _OF_A_RUN = (
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Save a record, whole or not at all."""
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    storage.write_bytes(path, text.encode() + b"\n")
+    write_bytes(path, text.encode() + b"\n")
 
 
 def run_so_far(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

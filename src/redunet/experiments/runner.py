@@ -23,6 +23,7 @@ from redunet.experiments.record import (
     write_record,
 )
 from redunet.experiments.streams import AnyTask, pooled
+from redunet.files import make_folder
 from redunet.progress import Progress, silent
 
 
@@ -119,7 +120,7 @@ def run(
     pairs = list(zip(evaluations, records, strict=True))
     if not any(one.pending(record, len(tasks)) for one, record in pairs):
         return records
-    storage.make_folder(checkpoints)
+    make_folder(checkpoints)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     done = min(len(record["tasks"]) for record in records)
@@ -189,7 +190,7 @@ def _evaluated(
 def _keep(one: Evaluation, record: dict[str, Any]) -> None:
     record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
     record["peak_device_memory_bytes"] = peak_device_memory()
-    storage.make_folder(one.folder)
+    make_folder(one.folder)
     write_record(one.path, record)
 
 

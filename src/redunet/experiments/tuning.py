@@ -23,7 +23,7 @@ from torch import Tensor
 
 from redunet.core.readouts import NearestSubspace, read_out
 from redunet.errors import SettingsError
-from redunet.estimators import CLOSED_FORM, storage
+from redunet.estimators import CLOSED_FORM
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.settings import InputSettings, resolve_device
@@ -31,6 +31,7 @@ from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import names
 from redunet.experiments.record import VERSION, environment, write_record
 from redunet.experiments.streams import described, pooled
+from redunet.files import make_folder
 from redunet.progress import Progress, silent
 from redunet.validation import one_of, whole_number
 
@@ -344,5 +345,5 @@ def tune_experiment(
         **environment(),
         **found,
     }
-    write_record(storage.make_folder(out) / "tune.json", record)
+    write_record(make_folder(out) / "tune.json", record)
     return record

@@ -26,10 +26,10 @@ def check_shape(input_shape: Any, *lengths: int) -> None:
         or any(type(side) is not int or side < 1 for side in input_shape)
         or math.prod(input_shape) > MOST_VALUES
     ):
-        of = f" of {' or '.join(map(str, lengths))} numbers" if lengths else ""
+        example = {2: "(28, 28)", 3: "(28, 28, 1)"}.get(max(lengths, default=0), "(64,)")
         raise SettingsError(
-            f"expected input_shape as a tuple{of} such as (28, 28, 1), of at most "
-            f"{MOST_VALUES:,} values, got {input_shape!r}"
+            f"expected samples of shape such as {example}, of at most {MOST_VALUES:,} values, "
+            f"got {input_shape!r}"
         )
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli import interrupts
-from redunet.cli.files.look import held
+from redunet import interrupts
 from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
 from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
 from redunet.estimators.base import LearntFeaturesWarning
@@ -36,6 +35,7 @@ from redunet.user_data.for_model import (
     samples_for,
     to_resize,
 )
+from redunet.user_data.model_facts import held
 
 Found = dict[str, Any]
 
@@ -79,7 +79,7 @@ def learn(
     estimator : str, default="redunet"
         Of a new model: a name that `redunet.estimators.estimator_named` knows.
     recipe : str, default=None
-        Of a new model: settings under one name, which single ones replace.
+        Of a new model: a preset, whose settings single ones replace.
     resize : (height, width), default=None
         Of a new model: what images are scaled and cropped to, now and later.
     device : str, default="auto"

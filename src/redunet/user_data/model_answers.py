@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.cli.files.output import Write
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
 from redunet.user_data import Batch, Source, Wanted
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
+from redunet.user_data.prediction_file import Write
 
 Found = dict[str, Any]
 
@@ -36,7 +36,7 @@ def predict(
     data : sequence of Path
     wanted : Wanted
     table : context manager
-        Opened once the data are known to be usable; see `redunet.cli.files.output`.
+        Opened once the data are known to be usable; see `redunet.user_data.prediction_file`.
     progress : callable
 
     Returns

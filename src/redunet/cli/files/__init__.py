@@ -1,1 +1,0 @@
-"""What the commands on model files do: teach, withdraw, ask, look inside."""

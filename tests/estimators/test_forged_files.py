@@ -66,7 +66,7 @@ HOSTILE: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
         of_map("gaussian-lift", **LIFT, input_shape=[2, 3, 1], n_kernels=10**9), "n_kernels",
     ),
     "seed": ("gaussian-lift", {}, {"embedding.features.values.seed": -1}, "seed"),
-    "root": ("default-words", {}, of_map("root", n_features=6.0), "input_shape"),
+    "root": ("default-words", {}, of_map("root", n_features=6.0), "expected samples of shape"),
     "unknown-label": ("default-words", {}, {"labels": ["a", "b", "\ud800"]}, "surrogate"),
     "nul-label": ("default-words", {}, {"labels": ["a", "b", "b\0"]}, "NUL"),
     "large-label": ("flatten", {}, {"labels": [0, 1, 2**63]}, "64 bits|classes"),

@@ -160,7 +160,7 @@ def test_what_a_map_cannot_use_is_refused() -> None:
         Standardize.learn(IMAGES[:0])
     with pytest.raises(DataError, match="got none"):
         GaussianLift.learn(IMAGES[:0], 0)
-    with pytest.raises(SettingsError, match=r"tuple of 3 numbers .*, got \(8, 8\)"):
+    with pytest.raises(SettingsError, match=r"expected samples of shape .*, got \(8, 8\)"):
         GaussianLift(0, (8, 8))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="expected a feature map among"):
         restore("wavelets", {}, {})

@@ -72,6 +72,8 @@ def test_run_on_a_table_with_text_labels(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done("report", out / "record.json", "-o", page)
     assert "wine.csv" in page.read_text()
+    said = "Test data: 25% of the samples of each class, chosen with seed 0."
+    assert said in page.read_text()
     # The recorded command, run again, gives the same record.
     words = shlex.split(record["command"])[1:]
     done(*words, "--out", tmp_path / "again")

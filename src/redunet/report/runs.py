@@ -28,7 +28,7 @@ def what_was_run(record: Record) -> list[Block]:
         headings = ["task", "classes", "training samples", "test samples, all classes seen"]
         blocks.append(Table("The data as tasks", headings, stream, text_columns=2))
     if record.get("split"):
-        blocks.append(Words(f"Test data: {record['split']}."))
+        blocks.append(Text(f"Test data: {record['split']}."))
     settings = [
         [label(m), in_line(m["settings"]), _seeds(m), m.get("chosen") or UNKNOWN]
         for m in record["methods"]

@@ -205,3 +205,15 @@ def test_names_that_are_too_long(tmp_path: Path, model: Path) -> None:
     csv = tmp_path / f"{'x' * 251}.csv"
     done("predict", longest, tmp_path / "d.npz", "-o", csv)
     assert csv.read_text().count("\n") == 1 + len(ROWS)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+def test_report_reads_regular_files_only(tmp_path: Path, kind: str) -> None:
+    path = {"a device": Path("/dev/zero")}.get(kind, tmp_path / "source")
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    said = refused("report", path, "-o", tmp_path / "page.html")
+    assert said == f"cannot read {path}: expected a regular file, got {kind}"
+    assert not (tmp_path / "page.html").exists()

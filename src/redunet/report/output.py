@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
+from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import Estimator, load
 from redunet.estimators.lazy import StreamingWarning
 from redunet.files import make_folder, refuse_overwriting, write_bytes
@@ -21,6 +21,10 @@ from redunet.report.numbers import Record
 from redunet.report.samples import read_samples
 from redunet.report.sections import chapter, in_short
 from redunet.report.text import for_terminal, to_markdown
+from redunet.untrusted import open_regular
+
+MOST_RECORD_BYTES = 2**28
+"""What is read of a record, far beyond any real one."""
 
 
 def write(record: Record, folder: Path) -> list[Path]:
@@ -134,20 +138,16 @@ def page(
 
 def _read(path: Path, device: str, memory: str) -> Estimator | dict[str, Any]:
     """The model or the record in a file."""
-    try:
-        with open(path, "rb") as file:
-            # The first byte of a model's file is that of a length, a multiple of eight.
-            is_record = file.read(1) == b"{"
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise FileAccessError(f"cannot read {path}: {why}") from error
-    if not is_record:
+    with open_regular(path) as file:
+        # The first byte of a model's file is that of a length, a multiple of eight.
+        text = b"" if file.read(1) != b"{" else b"{" + file.read(MOST_RECORD_BYTES)
+    if not text:
         try:
             return load(path, device, memory)
         except ModelFileError as error:
             raise ModelFileError(f"expected a model or a record, but {error}") from error
     try:
-        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        record = json.loads(text.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"expected a record in {path}, but it is not JSON: {error}") from None
     found: dict[str, Any] = record

@@ -82,13 +82,7 @@ class Declared:
 
     def changed_by_file(self, path: Path) -> Self:
         """The settings with those replaced that a TOML file names."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path} is not a TOML file: {error}") from error
-        return self.changed(values)
+        return self.changed(settings_in_file(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which the constructor makes the same settings."""
@@ -111,6 +105,16 @@ class Declared:
                 f"expected the settings {', '.join(cls.names())}, got {', '.join(values)}"
             )
         return cls(**values)
+
+
+def settings_in_file(path: Path) -> dict[str, Any]:
+    """The values that a TOML file names."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not a TOML file: {error}") from error
 
 
 def parameters(*groups: type[Declared]) -> str:

@@ -258,3 +258,15 @@ def test_a_recipe_replaces_what_is_usual_for_the_data(
     assert record["methods"][0]["settings"]["n_components"] is None  # 28 is usual for MNIST
     with pytest.raises(SettingsError, match="of a run with another"):
         compare("mnist", tmp_path, methods=["redunet"], recipe="paper-mnist")
+
+
+def test_learn_takes_settings_from_a_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", X=X.reshape(len(X), -1), y=Y)
+    (tmp_path / "c.toml").write_text('n_layers = 3\neps = 0.25\ndtype = "float64"\n')
+    data, words = tmp_path / "d.npz", ("--config", tmp_path / "c.toml")
+    done("learn", tmp_path / "a", data, *words, "--set", "eps=1", "--dtype", "float32")
+    by_hand = ("n_layers=3", "eps=1", "dtype=float32")
+    done("learn", tmp_path / "b", data, *(w for word in by_hand for w in ("--set", word)))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    said = refused("learn", tmp_path / "a", data, *words)
+    assert "keeps the settings that it was made with: leave out dtype, eps, n_layers" in said

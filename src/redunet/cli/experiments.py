@@ -124,6 +124,7 @@ def run(
 def reproduce(
     name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
     out: Out = None,
+    config: Config = None,
     seeds: Seeds = None,
     settings: Settings = None,
     dtype: Dtype = None,
@@ -142,11 +143,13 @@ def reproduce(
     from redunet.experiments.experiment import command, set_words
     from redunet.experiments.paper import find
     from redunet.experiments.reproduce import run_network
+    from redunet.validation import settings_in_file
 
     wanted = find(name)
     out = out or Path("runs") / name
     numbers = whole_numbers("seeds", seeds or "0", least=0)
-    changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
+    changes = settings_in_file(config) if config else {}
+    changes |= {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = wanted.experiment(**changes)
     if dry_run:
         with progress_bar() as tell:

@@ -11,7 +11,17 @@ from typing import Annotated, Any, Literal
 import typer
 
 from redunet import interrupts
-from redunet.cli.options import Device, Memory, RecipeName, Settings, parsed, progress_bar, size_of
+from redunet.cli.options import (
+    Config,
+    Device,
+    Dtype,
+    Memory,
+    RecipeName,
+    Settings,
+    parsed,
+    progress_bar,
+    size_of,
+)
 from redunet.cli.terminal import note, say, say_json
 from redunet.errors import SettingsError
 from redunet.progress import Progress
@@ -56,11 +66,13 @@ def learn(
         ),
     ] = None,
     recipe: RecipeName = None,
+    config: Config = None,
     features: Annotated[
         str | None,
         typer.Option(help="Of a new model: pixels, standardize, standardize-pixel, lift, ..."),
     ] = None,
     settings: Settings = None,
+    dtype: Dtype = None,
     resize: Annotated[
         str | None,
         typer.Option(
@@ -89,8 +101,11 @@ def learn(
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes
+    from redunet.validation import settings_in_file
 
-    given = parsed(settings) | ({"features": features} if features else {})
+    given = settings_in_file(config) if config else {}
+    given |= parsed(settings)
+    given |= {k: v for k, v in (("features", features), ("dtype", dtype)) if v}
     with _progress(quiet) as progress:
         found = model_changes.learn(
             model,

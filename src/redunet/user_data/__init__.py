@@ -52,6 +52,6 @@ def open_source(path: Path, wanted: Wanted) -> Source:
     if opener is None:
         raise DataError(
             f"expected .npz, .npy, .csv, .parquet or a folder of images, got {path}: "
-            f"convert it, or mend its name"
+            f"convert it, or rename it"
         )
     return opener(path, wanted)

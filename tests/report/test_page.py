@@ -295,7 +295,7 @@ def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
     other.write_text('{"kind": "experiment", "version": 2, "what": "a", "methods": [{"name": 3}]}')
     assert f"expected {other} to be a whole record, but it is not: KeyError" in said(str(other))
     assert f"cannot read {tmp_path / 'none'}: No such file" in said(str(tmp_path / "none"))
-    assert f"cannot read {tmp_path}: Is a directory" in said(str(tmp_path))
+    assert f"cannot read {tmp_path}: expected a regular file, got a folder" in said(str(tmp_path))
     mnist = str(RESULTS / "mnist.json")
     assert "expected a model to show --samples of" in said(mnist, "--samples", "digits")
     assert "expected --rows of samples, got none" in said(str(digits), "--rows", "1")

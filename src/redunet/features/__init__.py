@@ -11,9 +11,11 @@ A map of one's own is a class with the members of `FeatureMap`, decorated with
 
 from redunet.features.base import FeatureMap, held_of_data, register, restore
 from redunet.features.chain import Chain
+from redunet.features.fourier import Fourier
 from redunet.features.lift import GaussianLift
 from redunet.features.mirrored import Mirrored
 from redunet.features.patches import PatchFilters
+from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
 from redunet.features.scattering import Scattering
 from redunet.features.settings import FeatureSettings, Named, known_names, register_name
@@ -25,10 +27,12 @@ __all__ = [
     "FeatureMap",
     "FeatureSettings",
     "Flatten",
+    "Fourier",
     "GaussianLift",
     "Mirrored",
     "Named",
     "PatchFilters",
+    "RandomReLU",
     "Root",
     "Scattering",
     "Standardize",

@@ -10,9 +10,11 @@ from typing import Any
 from redunet.errors import SettingsError
 from redunet.features.base import FeatureMap
 from redunet.features.chain import Chain
+from redunet.features.fourier import Fourier
 from redunet.features.lift import GaussianLift
 from redunet.features.mirrored import Mirrored
 from redunet.features.patches import PatchFilters
+from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
 from redunet.features.scattering import Scattering
 from redunet.features.standardize import Flatten, Standardize
@@ -77,8 +79,9 @@ class FeatureSettings(Declared):
         """The feature map: "pixels", "standardize" (one mean and deviation for all values),
         "standardize-pixel" (one for each value), "lift" (random Gaussian kernels, rectified),
         "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale fewer),
-        "patches" (filters that are patches of images) or "patches-kmeans" (centroids of patches);
-        or several of them side by side, such as "patches+scattering".""",
+        "patches" (filters that are patches of images), "patches-kmeans" (centroids of patches), and
+        of vectors "random-relu" (Gaussian projections, rectified) and "fourier" (random Fourier
+        features); or several of them side by side, such as "patches+scattering".""",
         "str",
     )
     statistics_from: str = setting(
@@ -97,7 +100,11 @@ class FeatureSettings(Declared):
     )
     n_kernels: int = setting(5, whole(1, 2**16), "Of lifts: the number of kernels.", "int")
     centred: bool = setting(
-        False, flag, "Of lifts: whether each image's and each kernel's mean is subtracted.", "bool"
+        False,
+        flag,
+        """Of lifts: whether each image's and each kernel's mean is subtracted. Of random-relu and
+        fourier: whether the mean of the vectors is.""",
+        "bool",
     )
     n_scales: int = setting(2, whole(1, 32), "Of scattering: J, the number of scales.", "int")
     pool: int = setting(
@@ -108,6 +115,12 @@ class FeatureSettings(Declared):
     cells: int = setting(2, whole(1, 2**16), "Of patches: pooling cells along each side.", "int")
     threshold: float = setting(
         0.25, number(-math.inf), "Of patches: what is subtracted from each response.", "float"
+    )
+    width: int = setting(
+        2000, whole(1, 2**20), "Of random-relu and fourier: the number of features.", "int"
+    )
+    bandwidth: float = setting(
+        1.0, number(0), "Of fourier: the width of the Gaussian kernel, σ.", "float"
     )
     mirrored: bool = setting(
         False,
@@ -212,6 +225,23 @@ def _patches(source: Any) -> Callable[[FeatureSettings, Images], FeatureMap]:
     )
 
 
+def _random_relu(settings: FeatureSettings, samples: Images) -> FeatureMap:
+    if settings.centred:
+        return RandomReLU.learn(samples, settings.seed, settings.width)
+    return RandomReLU(settings.seed, samples.shape[1:], settings.width)
+
+
+def _fourier(settings: FeatureSettings, samples: Images) -> FeatureMap:
+    width, bandwidth = settings.width, settings.bandwidth
+    if settings.centred:
+        return Fourier.learn(samples, settings.seed, width, bandwidth)
+    return Fourier(settings.seed, samples.shape[1:], width, bandwidth)
+
+
+def _if_centred(settings: FeatureSettings) -> bool:
+    return settings.centred
+
+
 def _always(settings: FeatureSettings) -> bool:
     return True
 
@@ -229,5 +259,7 @@ _NAMED.update(
         "finer-scattering": Named(_scattering(fewer=1), local=True),
         "patches": Named(_patches("random"), learns=_always, random=True, local=True),
         "patches-kmeans": Named(_patches("kmeans"), learns=_always, random=True, local=True),
+        "random-relu": Named(_random_relu, learns=_if_centred, random=True),
+        "fourier": Named(_fourier, learns=_if_centred, random=True),
     }
 )

@@ -144,7 +144,8 @@ def test_settings_name_them() -> None:
     centred = ModelSettings(features="fourier", width=9, bandwidth=0.7, centred=True)
     fourier: Any = centred.features_for(X)
     assert (fourier.kind, fourier.width, fourier.bandwidth) == ("fourier", 9, 0.7)
-    assert torch.equal(fourier.centre, Fourier.learn(X, 0, 9, 0.7).centre)
+    learnt: Any = Fourier.learn(X, 0, 9, 0.7)
+    assert torch.equal(fourier.centre, learnt.centre)
     assert held_of_data(fourier) == "a mean vector"
     assert centred.needs_images
     assert not plain.needs_images
@@ -158,9 +159,10 @@ def test_settings_name_them() -> None:
 
 def test_the_centre_does_not_depend_on_the_order_of_samples() -> None:
     order = np.random.default_rng(5).permutation(60)
-    centre = RandomReLU.learn(X, 0, 4).centre
-    assert centre is not None
-    assert torch.equal(centre, RandomReLU.learn(np.asfortranarray(X[order]), 0, 4).centre)
+    lift: Any = RandomReLU.learn(X, 0, 4)
+    centre = lift.centre
+    shuffled: Any = RandomReLU.learn(np.asfortranarray(X[order]), 0, 4)
+    assert torch.equal(centre, shuffled.centre)
     np.testing.assert_allclose(centre, (X / np.linalg.norm(X, axis=1)[:, None]).mean(0), atol=1e-6)
 
 

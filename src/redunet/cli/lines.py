@@ -46,6 +46,14 @@ def predicted(found: Found) -> Lines:
     return [f"Labelled {_samples(found['samples'])}: {found['out']}"]
 
 
+def encoded(found: Found) -> Lines:
+    """What `encode` did."""
+    return [
+        f"Encoded {_samples(found['samples'])} with {found['encoder']['name']}, "
+        f"{found['features']:,} features each: {found['out']}"
+    ]
+
+
 def verified(found: Found) -> Lines:
     """What `verify` found."""
     return [
@@ -129,6 +137,7 @@ def inspected(found: Found) -> Lines:
         holdings(found),
         f"Estimator: {found['estimator']}.",
         f"Settings: {', '.join(f'{key}={value}' for key, value in found['settings'].items())}.",
+        *([_encoder_line(found["encoder"])] if found["encoder"] else []),
         _feature_line(found),
         *(
             [_distance_table(found)]
@@ -203,6 +212,10 @@ def _feature_line(found: Found) -> str:
     shape = " x ".join(map(str, features["input_shape"]))
     whence = "learnt from data" if features["learnt_from_data"] else "not learnt from data"
     return f"Features: {features['kind']} of {shape} values, {whence}."
+
+
+def _encoder_line(encoder: Found) -> str:
+    return f"Encoder: {encoder['name']}, weights of sha256 {encoder['sha256']}."
 
 
 def _rate_lines(delta_R: Sequence[float]) -> Lines:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 from redunet import interrupts
+from redunet.cli.answers import Json, Quiet, progress_of, say_found, say_notes, teller
+from redunet.cli.encode import encode
 from redunet.cli.options import (
     Config,
     Device,
@@ -19,39 +20,13 @@ from redunet.cli.options import (
     RecipeName,
     Settings,
     parsed,
-    progress_bar,
     size_of,
 )
-from redunet.cli.terminal import note, say, say_json
+from redunet.cli.own_data import Data, EncoderName, Label, SkipBad, Text, wanted_of
 from redunet.errors import SettingsError
-from redunet.progress import Progress
 from redunet.text import csv_cell, shown
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
-Data = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="DATA",
-        help=".npz, .npy, .csv or .parquet files, or folders of images, one sub-folder a class.",
-    ),
-]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        help="Column or array of the labels, by default the one called label, class, target or y; "
-        "for .npy data, the .npy file of the labels."
-    ),
-]
-SkipBad = Annotated[
-    int,
-    typer.Option(
-        "--skip-bad",
-        count=True,
-        help="Skip images that cannot be used, up to a tenth, and list them; twice: any number.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer and errors.")]
 
 
 def learn(
@@ -81,6 +56,8 @@ def learn(
             "such as 32 or 48x32 (width x height); kept in the model.",
         ),
     ] = None,
+    encoder: EncoderName = None,
+    text: Text = None,
     label: Label = None,
     skip_bad: SkipBad = 0,
     device: Device = "auto",
@@ -94,10 +71,13 @@ def learn(
     input_range. Of a recipe, estimators other than redunet take the features alone. Their own
     settings: shrinkage of linear-discriminant, shrinkage and distance (gaussian, correlation) of
     quadratic-discriminant, ridge of ridge.
-    Features that are learnt from data are learnt from the data of that first call.
+    Features that are learnt from data are learnt from the data of that first call. With --encoder,
+    texts (a column of CSV, Parquet or JSON lines) and images become vectors first; later commands
+    on the model do so by themselves.
 
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,
-    then redunet learn birds.safetensors more-photos/
+    then redunet learn birds.safetensors more-photos/; or
+    redunet learn intents.safetensors questions.csv --encoder minilm --recipe features
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes
@@ -106,20 +86,20 @@ def learn(
     given = settings_in_file(config) if config else {}
     given |= parsed(settings)
     given |= {k: v for k, v in (("features", features), ("dtype", dtype)) if v}
-    with _progress(quiet) as progress:
+    with progress_of(quiet) as progress:
         found = model_changes.learn(
             model,
             data,
             given,
-            _wanted("required", label, skip_bad),
+            wanted_of("required", label, skip_bad, text, encoder, device),
             estimator=estimator,
             recipe=recipe,
             resize=size_of(resize),
             device=device,
-            tell=_teller(quiet),
+            tell=teller(quiet),
             progress=progress,
         )
-    _say(found, lines.learnt, as_json, quiet)
+    say_found(found, lines.learnt, as_json, quiet)
 
 
 def predict(
@@ -133,6 +113,8 @@ def predict(
         int, typer.Option(min=1, metavar="N", help="Write the N most likely labels, and scores.")
     ] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write a score for each class.")] = False,
+    encoder: EncoderName = None,
+    text: Text = None,
     label: Label = None,
     skip_bad: SkipBad = 0,
     device: Device = "auto",
@@ -171,19 +153,25 @@ def predict(
         # A terminal would act on control characters in a name; a file takes names as they are.
         show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
         table = prediction_file.csv_lines(sys.stdout.buffer, columns, show)
-    with _progress(quiet) as progress, interrupts.outcome(out) if out else nullcontext():
+    with progress_of(quiet) as progress, interrupts.outcome(out) if out else nullcontext():
         found = model_answers.predict(
-            known, data, _wanted("ignored", label, skip_bad), table, progress
+            known,
+            data,
+            wanted_of("ignored", label, skip_bad, text, encoder, device),
+            table,
+            progress,
         )
     if out is None:
-        _notes(found, quiet)
+        say_notes(found, quiet)
     else:
-        _say({"out": str(out), **found}, lines.predicted, as_json, quiet)
+        say_found({"out": str(out), **found}, lines.predicted, as_json, quiet)
 
 
 def evaluate(
     model: Model,
     data: Data,
+    encoder: EncoderName = None,
+    text: Text = None,
     label: Label = None,
     skip_bad: SkipBad = 0,
     device: Device = "auto",
@@ -199,10 +187,11 @@ def evaluate(
     from redunet.estimators import load
     from redunet.user_data import model_answers
 
-    with _progress(quiet) as progress:
+    with progress_of(quiet) as progress:
         known = load(model, device, memory)
-        found = model_answers.evaluate(known, data, _wanted("required", label, skip_bad), progress)
-    _say(found, lines.evaluated, as_json, quiet, answer=True)
+        wanted = wanted_of("required", label, skip_bad, text, encoder, device)
+        found = model_answers.evaluate(known, data, wanted, progress)
+    say_found(found, lines.evaluated, as_json, quiet, answer=True)
 
 
 def forget(
@@ -218,13 +207,15 @@ def forget(
     from redunet.cli import lines
     from redunet.user_data import model_changes
 
-    found = model_changes.forget(model, classes, tell=_teller(quiet))
-    _say(found, lines.forgotten, as_json, quiet)
+    found = model_changes.forget(model, classes, tell=teller(quiet))
+    say_found(found, lines.forgotten, as_json, quiet)
 
 
 def unlearn(
     model: Model,
     data: Data,
+    encoder: EncoderName = None,
+    text: Text = None,
     label: Label = None,
     skip_bad: SkipBad = 0,
     device: Device = "auto",
@@ -241,16 +232,16 @@ def unlearn(
     from redunet.cli import lines
     from redunet.user_data import model_changes
 
-    with _progress(quiet) as progress:
+    with progress_of(quiet) as progress:
         found = model_changes.unlearn(
             model,
             data,
-            _wanted("required", label, skip_bad),
+            wanted_of("required", label, skip_bad, text, encoder, device),
             device=device,
-            tell=_teller(quiet),
+            tell=teller(quiet),
             progress=progress,
         )
-    _say(found, lines.withdrawn, as_json, quiet)
+    say_found(found, lines.withdrawn, as_json, quiet)
 
 
 def merge(
@@ -266,8 +257,8 @@ def merge(
     from redunet.cli import lines
     from redunet.user_data import model_changes
 
-    found = model_changes.merge(models, out, tell=_teller(quiet))
-    _say(found, lines.merged, as_json, quiet)
+    found = model_changes.merge(models, out, tell=teller(quiet))
+    say_found(found, lines.merged, as_json, quiet)
 
 
 def inspect(
@@ -284,10 +275,10 @@ def inspect(
     from redunet.cli import lines
     from redunet.user_data import model_facts
 
-    with _progress(quiet) as progress:
+    with progress_of(quiet) as progress:
         progress("building the network", 0.0)
         found = model_facts.inspect(model, device, memory)
-    _say(found, lines.inspected, as_json, quiet, answer=True)
+    say_found(found, lines.inspected, as_json, quiet, answer=True)
 
 
 def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
@@ -298,49 +289,7 @@ def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
     from redunet.cli import lines
     from redunet.user_data import model_facts
 
-    _say(model_facts.verify(model), lines.verified, as_json, quiet)
+    say_found(model_facts.verify(model), lines.verified, as_json, quiet)
 
 
-COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, inspect, verify)
-
-
-def _wanted(labels: Literal["required", "ignored"], label: str | None, skip_bad: int) -> Any:
-    from redunet.user_data import Wanted
-
-    return Wanted(labels=labels, label=label, most_bad=(0.0, 0.1, 1.0)[min(skip_bad, 2)])
-
-
-def _progress(quiet: bool) -> AbstractContextManager[Progress]:
-    return progress_bar(quiet, if_stopped="nothing was changed")
-
-
-def _teller(quiet: bool) -> Callable[[str], None]:
-    return lambda said: None if quiet else note(said)
-
-
-def _say(
-    found: dict[str, Any],
-    words: Callable[[dict[str, Any]], list[Any]],
-    as_json: bool,
-    quiet: bool,
-    answer: bool = False,
-) -> None:
-    """Print what was found; an answer that was asked for even when all should be quiet."""
-    if as_json:
-        say_json(found)
-        return
-    if answer or not quiet:
-        say(*words(found))
-    _notes(found, quiet)
-
-
-def _notes(found: dict[str, Any], quiet: bool) -> None:
-    """What a person may want to know beside the answer."""
-    tell = _teller(quiet)
-    left_out = found.get("left_out", [])
-    if left_out:
-        first = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
-        images = "image" if len(left_out) == 1 else "images"
-        tell(f"left out {len(left_out):,} {images} that cannot be used: {first}")
-    for said in found["notes"]:
-        tell(said)
+COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, encode, inspect, verify)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import ClassMoments, Label
+from redunet.encoders import EncoderId
 from redunet.errors import DataError, DataTypeError, SettingsError
 from redunet.estimators.checked_input import (
     Embedding,
@@ -252,6 +253,22 @@ class MomentEstimator(Fitted):
         self._state = replace(self._fitted(), resize=True)
         return self
 
+    def set_encoder(self, encoder: EncoderId | None) -> Self:
+        """State which encoder makes the vectors, for commands that are given texts or images.
+
+        Of no meaning to arrays. Kept in the model until the next `fit`.
+
+        Parameters
+        ----------
+        encoder : EncoderId, or None
+
+        Returns
+        -------
+        self
+        """
+        self._state = replace(self._fitted(), encoder=encoder)
+        return self
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
         state = self._fitted()
@@ -377,6 +394,7 @@ class MomentEstimator(Fitted):
             "the number of features": state.n_features_in,
             "the list of feature names": state.feature_names,
             "whether image files are resized": state.resize,
+            "the encoder of their vectors": state.encoder,
         }
 
     def _rows_to_change(

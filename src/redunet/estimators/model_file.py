@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from redunet.core.moments import ClassMoments
+from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError, ReduNetError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
@@ -55,6 +56,7 @@ class Model:
                     _checked_names(content["feature_names"]),
                     ClassMoments.from_tensors(content["labels"], tensors),
                     content.get("resize", False),
+                    EncoderId(**content["encoder"]) if "encoder" in content else None,
                 ),
             )
             model._check()
@@ -98,6 +100,8 @@ class Model:
         }
         if state.resize:  # not written otherwise, so that other files stay as they were
             content["resize"] = True
+        if state.encoder is not None:
+            content["encoder"] = state.encoder.to_dict()
         # A copy of each: the file format refuses tensors that share their memory.
         own = {name: tensor.clone() for name, tensor in tensors.items()}
         return state.moments.to_tensors() | own, content

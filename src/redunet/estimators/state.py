@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 
 import redunet
 from redunet.core.moments import ClassMoments
+from redunet.encoders import EncoderId
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators.checked_input import Embedding
 
@@ -66,6 +67,8 @@ class State:
     moments : ClassMoments
     resize : bool, default=False
         Whether image files are scaled and cropped to the feature map's input shape.
+    encoder : EncoderId, default=None
+        Whose vectors the samples are; None where that is not known.
     kept : Kept
         What was computed from the moments.
     warned : set of type
@@ -76,6 +79,7 @@ class State:
     feature_names: tuple[str, ...] | None
     moments: ClassMoments
     resize: bool = False
+    encoder: EncoderId | None = None
     kept: Kept = field(default_factory=Kept)
     warned: set[type[Warning]] = field(default_factory=set)
 
@@ -175,6 +179,11 @@ class Fitted(BaseEstimator):
     def resize_images_(self) -> bool:
         """Whether commands scale and crop image files that they read for this model."""
         return self._fitted().resize
+
+    @property
+    def encoder_(self) -> EncoderId | None:
+        """The encoder whose vectors the samples are; None where that is not known."""
+        return self._fitted().encoder
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:

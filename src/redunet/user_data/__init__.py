@@ -1,5 +1,7 @@
 """A user's own data in batches, never all of it at once: arrays, tables, folders of images.
 
+With an encoder, texts and images become vectors on the way.
+
 Nothing is ever unpickled. What cannot be read is an error of one line that
 names the file.
 """
@@ -8,11 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from redunet.errors import DataError, FileAccessError
 from redunet.user_data.arrays import open_npy, open_npz
+from redunet.user_data.encoded import encoded
 from redunet.user_data.images import IMAGE_ENDINGS, open_images
+from redunet.user_data.json_lines import open_json_lines
 from redunet.user_data.source import Batch, Source, Wanted
 from redunet.user_data.tables import open_csv, open_parquet
 
@@ -24,6 +29,7 @@ _OPENERS: dict[str, Callable[[Path, Wanted], Source]] = {
     ".csv": open_csv,
     ".tsv": open_csv,
     ".parquet": open_parquet,
+    ".jsonl": open_json_lines,
     **dict.fromkeys(IMAGE_ENDINGS, open_images),
 }
 
@@ -46,12 +52,14 @@ def open_source(path: Path, wanted: Wanted) -> Source:
     except (OSError, ValueError) as error:  # the latter of a name with a NUL
         why = getattr(error, "strerror", None) or error
         raise FileAccessError(f"cannot read {path}: {why}") from error
+    if wanted.encoder is not None and wanted.encoder.takes == "images":
+        wanted = replace(wanted, shape=wanted.encoder.image_shape, resize=True)
     if path.is_dir():
-        return open_images(path, wanted)
+        return encoded(open_images(path, wanted), wanted.encoder)
     opener = _OPENERS.get(path.suffix.lower())
     if opener is None:
         raise DataError(
-            f"expected .npz, .npy, .csv, .parquet or a folder of images, got {path}: "
+            f"expected .npz, .npy, .csv, .parquet, .jsonl or a folder of images, got {path}: "
             f"convert it, or rename it"
         )
-    return opener(path, wanted)
+    return encoded(opener(path, wanted), wanted.encoder)

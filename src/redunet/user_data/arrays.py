@@ -208,7 +208,7 @@ def _paired(path: Path, samples: Stored, labels: Stored | None) -> Source:
             done += len(X)
             yield Batch(X, y, RowNames(done - len(X), len(X)), done / shape[0])
 
-    return Source(path, batches)
+    return Source(path, batches, holds="images" if len(shape) > 2 else "vectors")
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.encoders import Encoder, EncoderId, encoder_of
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
 from redunet.estimators.checked_input import checked_labels
+from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import shown
 from redunet.progress import Progress
 from redunet.user_data import open_source
@@ -49,15 +51,65 @@ def open_all(
             columns=tuple(getattr(model, "feature_names_in_", ())),
             shape=_image_shape(model),
             resize=model.resize_images_,
+            encoder=_encoder_for(model, wanted.encoder),
         )
+    known = None if model is None else model.encoder_
     sources: list[Source] = []
     for path in data:
         source = open_source(path, wanted)
         if model is None and not sources:  # the others are to be like the first
             wanted = replace(wanted, columns=source.columns or ())
+            known = source.encoder
+        check_encoder(known, source, changing)
         check_columns(wanted.columns or None, source, changing)
         sources.append(source)
     return sources
+
+
+def _encoder_for(model: Estimator, given: Encoder | None) -> Encoder | None:
+    """The encoder of texts and images for a model; None where it has none, or none is at hand."""
+    known = model.encoder_
+    if given is None:
+        return None if known is None else encoder_of(known, resolve_device(model.device))
+    if known is None:
+        raise DataError(
+            f"expected vectors, as the model was not made with an encoder, got "
+            f"--encoder {given.id.name}: leave it out, or make a new model"
+        )
+    if given.id != known:
+        raise DataError(f"expected the encoder {known} of the model, got {given.id}")
+    return given
+
+
+def check_encoder(known: EncoderId | None, source: Source, changing: bool = False) -> None:
+    """Raise a DataError unless samples are vectors of the encoder that the model knows.
+
+    Vectors that do not say whose they are cannot be learnt or withdrawn where the
+    model knows its encoder, nor the other way round.
+    """
+    found = source.encoder
+    if found == known:
+        return
+    if known is not None and source.holds != "vectors":
+        raise DataError(
+            f"expected vectors of the encoder {known}, got {source.holds} in {source.path}: "
+            f"name the encoder's folder with --encoder"
+        )
+    if found is not None and known is not None:
+        raise DataError(
+            f"expected vectors of the encoder {known}, got those of {found} in {source.path}: "
+            f"encode the data with {known.name}, or learn it in a model of its own"
+        )
+    if changing and found is None:
+        raise DataError(
+            f"expected vectors of the encoder {known}, got {source.path}, which does not say whose "
+            f"vectors it holds: pass what `redunet encode` writes"
+        )
+    if changing:
+        raise DataError(
+            f"expected vectors like those learnt before, which do not say whose they are, got "
+            f"{source.path} of the encoder {found}: learn it in a model of its own"
+        )
 
 
 def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: Wanted) -> Wanted:

@@ -62,7 +62,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
         _judge(path, len(files), left_out, wanted)
         notes[:] = [_first_frames(animated)] if animated else []
 
-    return Source(path, batches, left_out=left_out, notes=notes)
+    return Source(path, batches, left_out=left_out, notes=notes, holds="images")
 
 
 def shape_to_resize_to(paths: Iterable[Path], size: tuple[int, int]) -> tuple[int, ...]:

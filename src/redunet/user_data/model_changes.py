@@ -93,6 +93,10 @@ def learn(
     """
     with changing(path, tell) as notes:
         model = _existing(path, device)
+        if resize and wanted.encoder is not None:
+            raise SettingsError(
+                "expected --resize or --encoder, got both: an encoder scales images to its own size"
+            )
         options = {"estimator": estimator, "recipe": recipe, "resize": resize}
         given = [*(name for name in options if options[name]), *sorted(settings)]
         if model is not None and given:
@@ -114,6 +118,8 @@ def learn(
         _change(MomentEstimator.partial_fit_batches, model, sources, "learning", progress)
         if resize:
             model.resize_images()
+        if created:
+            model.set_encoder(sources[0].encoder)
         model.save(path)
     now = dict(zip(model.moments_, model.moments_.counts, strict=True))
     changed = {label: count - before.get(label, 0) for label, count in now.items()}

@@ -68,6 +68,7 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         "features": moments.n_features,
         "inputs": model.n_features_in_,
         "columns": _names(model),
+        "encoder": None if model.encoder_ is None else model.encoder_.to_dict(),
         "settings": {
             **model.own_settings(),
             "normalize": model.normalize,

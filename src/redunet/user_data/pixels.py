@@ -75,19 +75,23 @@ def resized(file: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bool
     bool
         Whether the image has several frames, of which this is the first.
     """
-    height, width = shape[:2]
     with _opened(file) as image:
         frames = _has_frames(image)
-        side = 2 * max(height, width)
+        side = 2 * max(shape[:2])
         image.draft(None, (side, side))  # JPEG files can be unpacked at less than full size
         turned = ImageOps.exif_transpose(image)
         plain = _eight_bits(turned)
         if plain.has_transparency_data:
             over = plain.convert("RGBA")
             plain = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-        mode = "RGB" if len(shape) == 3 else "L"
-        fitted = ImageOps.fit(plain.convert(mode), (width, height), Image.Resampling.BICUBIC)
-        return np.asarray(fitted), frames
+        return fitted(plain, shape), frames
+
+
+def fitted(image: Image.Image, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The pixels of an image, scaled to cover a shape and cropped to it around its centre."""
+    mode = "RGB" if len(shape) == 3 else "L"
+    size = (shape[1], shape[0])
+    return np.asarray(ImageOps.fit(image.convert(mode), size, Image.Resampling.BICUBIC))
 
 
 def is_colour(file: Path) -> bool:

@@ -12,14 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
+from redunet.encoders import Encoder, EncoderId
 from redunet.errors import DataError, FileAccessError, ReduNetError
 
 BATCH_BYTES = 2**24
 """About how much of the data is in memory at a time, as float64."""
 
+TEXTS_AT_A_TIME = 256
+
 _LARGEST_BATCH_BYTES = 2**27
+
+TEXT_NAMES = ("text", "texts", "sentence", "question", "query", "utterance")
+"""What a column of texts may be called to be found, in capitals too."""
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 """What a column or an array of labels may be called to be found, in capitals too."""
@@ -65,6 +72,10 @@ class Wanted:
         Whether images are turned, scaled, cropped and converted to that shape.
     most_bad : float, default=0.0
         The largest share of images that may be left out because they cannot be used.
+    encoder : Encoder, default=None
+        What turns texts or images into vectors; None takes samples as they are.
+    text : str, default=None
+        The name of the column of texts; None finds it.
     """
 
     labels: Literal["required", "optional", "ignored"] = "required"
@@ -74,6 +85,13 @@ class Wanted:
     shape: tuple[int, ...] | None = None
     resize: bool = False
     most_bad: float = 0.0
+    encoder: Encoder | None = None
+    text: str | None = None
+
+    @property
+    def texts(self) -> bool:
+        """Whether the samples are texts."""
+        return self.encoder is not None and self.encoder.takes == "texts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +129,10 @@ class Source:
         Samples that could not be used in the last reading, with the reason.
     notes : list of str
         Lines that a person should see, complete after a reading.
+    holds : {"vectors", "texts", "images"}, default="vectors"
+        What the samples are, for an encoder.
+    encoder : EncoderId, default=None
+        Whose vectors the samples are; None where that is not known.
     """
 
     path: Path
@@ -118,6 +140,8 @@ class Source:
     columns: tuple[str, ...] | None = None
     left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    holds: Literal["vectors", "texts", "images"] = "vectors"
+    encoder: EncoderId | None = None
 
 
 class RowNames(Sequence[str]):
@@ -178,6 +202,33 @@ def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
         f"expected one of {', '.join(LABEL_NAMES)} to hold the labels of {path}, {what}: "
         f"name it with --label"
     )
+
+
+def text_name(path: Path, names: Sequence[str], label: str | None, wanted: Wanted) -> str:
+    """Which of the names is that of the texts."""
+    others = [name for name in names if name != label]
+    if wanted.text is not None:
+        if wanted.text in others:
+            return wanted.text
+        raise DataError(
+            f"expected {wanted.text!r} to hold the texts of {path}, but there are only "
+            f"{listed(others)}: name another with --text"
+        )
+    found = [name for name in others if name.lower() in TEXT_NAMES]
+    if len(found) != 1:
+        what = f"got {listed(found)}" if found else f"but there are only {listed(others)}"
+        raise DataError(
+            f"expected one of {', '.join(TEXT_NAMES)} to hold the texts of {path}, {what}: "
+            f"name it with --text"
+        )
+    return found[0]
+
+
+def texts_array(texts: Sequence[str]) -> NDArray[Any]:
+    """Texts as an array of objects, (n,)."""
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
 
 
 def check_weight(path: Path, unpacked: int, packed: int, harmless: int = _HARMLESS) -> None:

@@ -1,4 +1,7 @@
-"""Tables with a column of labels: CSV and Parquet, one block of rows at a time."""
+"""Tables with a column of labels: CSV and Parquet, one block of rows at a time.
+
+The other columns are numbers; for an encoder of texts, one of them holds the texts.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from redunet.untrusted import open_regular
 from redunet.user_data.labels import TextColumn, checked_array, checked_text, whole_numbers
 from redunet.user_data.parquet_pages import page_sizes
 from redunet.user_data.source import (
+    TEXTS_AT_A_TIME,
     Batch,
     RowNames,
     Source,
@@ -33,7 +37,10 @@ from redunet.user_data.source import (
     label_name,
     reading,
     rows_at_a_time,
+    text_name,
+    texts_array,
 )
+from redunet.user_data.vectors_file import SAMPLE, encoder_in
 
 _BLOCK_BYTES = 2**23
 _LARGEST_PAGE = 2**24
@@ -55,15 +62,18 @@ class _Layout:
         Comma, semicolon or tab, whichever the line of names has most of.
     decimal : str
         A comma where semicolons divide values and values such as 1,5 are among them.
+    newlines : bool, default=False
+        Whether values between quotation marks may go over several lines.
     """
 
     names: list[str]
     encoding: str
     delimiter: str
     decimal: str
+    newlines: bool = False
 
     @classmethod
-    def of(cls, path: Path) -> _Layout:
+    def of(cls, path: Path, newlines: bool = False) -> _Layout:
         with open_regular(path) as file:
             raw = file.read(_BLOCK_BYTES)
         encoding = _MARKS.get(raw[:2], "utf-8-sig")
@@ -75,7 +85,7 @@ class _Layout:
         delimiter = max(",;\t", key=unquoted.count)
         names = next(csv.reader(io.StringIO(text), delimiter=delimiter))
         commas = delimiter == ";" and re.search(r"(^|;)-?\d*,\d+(;|$)", rest[:10_000], re.M)
-        return cls(names, encoding, delimiter, "," if commas else ".")
+        return cls(names, encoding, delimiter, "," if commas else ".", newlines)
 
     def open(self, file: Any, types: dict[str, Any]) -> Any:
         """A reader of some columns as given types, block after block."""
@@ -85,7 +95,9 @@ class _Layout:
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, block_size=_BLOCK_BYTES, encoding=encoding
             ),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=self.delimiter),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=self.delimiter, newlines_in_values=self.newlines
+            ),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types),
@@ -109,12 +121,18 @@ class _Table:
         The column of labels.
     label_type : type, or None
         As what labels of text are taken: int or str.
+    texts : bool, default=False
+        Whether the samples are texts, in the only other column.
+    sample : str, default=None
+        The column of the samples' names; None numbers them.
     """
 
     path: Path
     columns: tuple[str, ...]
     label: str | None
     label_type: type | None = None
+    texts: bool = False
+    sample: str | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -128,22 +146,38 @@ class _Table:
             places = {name: index for index, name in enumerate(table.schema.names)}
             labels = None if self.label is None else self._labels(table.column(self.label), done)
             width = 0 if labels is None else labels[0].dtype.itemsize // 8
-            step = rows_at_a_time(len(self.columns) + width)
+            step = TEXTS_AT_A_TIME if self.texts else rows_at_a_time(len(self.columns) + width)
             for first in range(0, table.num_rows, step):
                 part = table.slice(first, step)
-                X = np.empty((part.num_rows, len(self.columns)))
-                for index, name in enumerate(self.columns):
-                    X[:, index] = part.column(places[name]).to_numpy(zero_copy_only=False)
-                if not done:
-                    self._note_index(X)
+                if self.texts:
+                    X = self._texts(part.column(places[self.columns[0]]), done)
+                else:
+                    X = np.empty((part.num_rows, len(self.columns)))
+                    for index, name in enumerate(self.columns):
+                        X[:, index] = part.column(places[name]).to_numpy(zero_copy_only=False)
+                    if not done:
+                        self._note_index(X)
                 y = None
                 if labels is not None:
                     values, codes = labels
                     y = values[codes[first : first + part.num_rows]]
-                yield Batch(X, y, RowNames(done, part.num_rows), share)
+                names: Sequence[str] = RowNames(done, part.num_rows)
+                if self.sample is not None:
+                    names = [str(name) for name in part.column(places[self.sample]).to_pylist()]
+                yield Batch(X, y, names, share)
                 done += part.num_rows
         if not done:
             raise DataError(f"expected at least one row in {self.path}, got none")
+
+    def _texts(self, column: Any, done: int) -> NDArray[Any]:
+        """Texts, (n,), none of which is missing."""
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        if len(missing):
+            raise DataError(
+                f"expected a text in each row of column {self.columns[0]!r} of {self.path}, got "
+                f"none in row {done + missing[0] + 1:,}: remove the row"
+            )
+        return texts_array(column.to_pylist())
 
     def _labels(self, column: Any, done: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """The labels that occur, checked, and which of them each row has."""
@@ -185,13 +219,14 @@ class _Table:
 
 def open_csv(path: Path, wanted: Wanted) -> Source:
     """A CSV file with a line of column names; all but the labels are numbers."""
+    texts = wanted.texts
     with _reading_csv(path):
-        layout = _Layout.of(path)
+        layout = _Layout.of(path, newlines=texts)
         label, columns = _columns(path, layout.names, wanted)
         kind, note = _label_kind(path, layout, label, wanted)
-    table = _Table(path, columns, label, kind)
+    table = _Table(path, columns, label, kind, texts)
     # A column that begins with whole numbers may go on with fractions.
-    types = dict.fromkeys(columns, pa.float64())
+    types = dict.fromkeys(columns, pa.string() if texts else pa.float64())
     if label is not None:
         types[label] = pa.string()
 
@@ -208,6 +243,8 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
             if note:
                 table.notes.append(note)
 
+    if texts:
+        return Source(path, batches, notes=table.notes, holds="texts")
     return Source(path, batches, columns, notes=table.notes)
 
 
@@ -245,32 +282,43 @@ def _reading_csv(path: Path, layout: _Layout | None = None) -> Iterator[None]:
 
 
 def open_parquet(path: Path, wanted: Wanted) -> Source:
-    """A Parquet file; all columns but the labels are numbers."""
+    """A Parquet file; all columns but the labels are numbers, or one of them holds texts.
+
+    Of a file that `redunet encode` wrote, only the vectors and labels are read.
+    """
     kind = "a Parquet file"
     with reading(path, kind, pa.ArrowException), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         with pyarrow.parquet.ParquetFile(file) as parquet:
             schema, metadata = parquet.schema_arrow, parquet.metadata
-        label, columns = _columns(path, schema.names, wanted)
-        _check_types(path, schema, columns, label)
-        bits = sum(max(8, schema.field(name).type.bit_width) for name in columns)
+        encoder = encoder_in(schema, path)
+        texts = wanted.texts and encoder is None
+        of_vectors = [name for name in schema.names if name != SAMPLE]
+        names = schema.names if encoder is None else of_vectors
+        label, columns = _columns(path, names, wanted if texts else replace(wanted, encoder=None))
+        _check_types(path, schema, columns, label, texts)
+        fields = [schema.field(name) for name in columns]
+        bits = 0 if texts else sum(max(8, one.type.bit_width) for one in fields)
         unpacked = 0
         for of_page, packed in page_sizes(file, metadata):
             check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
             unpacked += of_page
         check_weight(path, max(metadata.num_rows * bits // 8, unpacked), size)
-    table = _Table(path, columns, label, str)
-    names = [*columns, *([] if label is None else [label])]
-    texts = [label] if label is not None and _is_text(schema.field(label).type) else None
+    sample = SAMPLE if encoder is not None and SAMPLE in schema.names else None
+    table = _Table(path, columns, label, str, texts, sample)
+    names = [*columns, *(name for name in (label, sample) if name is not None)]
+    repeated = [label] if label is not None and _is_text(schema.field(label).type) else None
 
     def blocks() -> Iterator[tuple[Any, float]]:
         done = 0
         with (
             open_regular(path) as file,
             # Read as a dictionary, a long label is in memory once, not once a row.
-            pyarrow.parquet.ParquetFile(file, pre_buffer=False, read_dictionary=texts) as parquet,
+            pyarrow.parquet.ParquetFile(
+                file, pre_buffer=False, read_dictionary=repeated
+            ) as parquet,
         ):
-            step = rows_at_a_time(len(columns))
+            step = TEXTS_AT_A_TIME if texts else rows_at_a_time(len(columns))
             for block in parquet.iter_batches(step, columns=names, use_threads=False):
                 done += block.num_rows
                 yield block, done / max(done, metadata.num_rows)
@@ -279,13 +327,25 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         with reading(path, kind, pa.ArrowException):
             yield from table.batches(blocks())
 
-    return Source(path, batches, columns, notes=table.notes)
+    if texts:
+        return Source(path, batches, notes=table.notes, holds="texts")
+    named = columns if encoder is None else None
+    return Source(path, batches, named, notes=table.notes, encoder=encoder)
 
 
-def _check_types(path: Path, schema: Any, columns: tuple[str, ...], label: str | None) -> None:
+def _check_types(
+    path: Path, schema: Any, columns: tuple[str, ...], label: str | None, texts: bool
+) -> None:
     for name in columns:
         of = schema.field(name).type
-        if not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
+        if texts:
+            of = of.value_type if pa.types.is_dictionary(of) else of
+            if not _is_text(of):
+                raise DataError(
+                    f"expected texts in column {name!r} of {path}, got {of}: name another with "
+                    f"--text"
+                )
+        elif not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
             raise DataError(
                 f"expected numbers in column {name!r} of {path}, got {of}: "
                 f"leave it out, or turn it into numbers"
@@ -315,6 +375,9 @@ def _columns(path: Path, names: list[str], wanted: Wanted) -> tuple[str | None, 
     if times > 1:
         raise DataError(f"expected columns of different names in {path}, got {most!r} twice")
     label = label_name(path, names, wanted)
+    if wanted.texts:
+        text = text_name(path, names, label, wanted)
+        return None if wanted.labels == "ignored" else label, (text,)
     columns = tuple(name for name in names if name != label)
     if not columns:
         raise DataError(f"expected columns of numbers in {path}, got only the labels")

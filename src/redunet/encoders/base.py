@@ -1,0 +1,156 @@
+"""What an encoder is, and the name and hash by which vectors of one are told from another's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from redunet.errors import DataError
+
+_LONGEST_NAME = 256
+
+
+@dataclass(frozen=True)
+class EncoderId:
+    """Which encoder made some vectors.
+
+    Two are equal if their weights are; the name is for people.
+
+    Parameters
+    ----------
+    name : str
+        "minilm", ..., or the name of a folder.
+    sha256 : str
+        Of the file of weights, in hexadecimal.
+    """
+
+    name: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= _LONGEST_NAME:
+            raise DataError(f"expected the name of an encoder, got {self.name!r}")
+        if not isinstance(self.sha256, str) or not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise DataError(f"expected the sha256 of an encoder's weights, got {self.sha256!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EncoderId):
+            return NotImplemented
+        return self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    def __str__(self) -> str:
+        return f"{self.name} (sha256 {self.sha256[:8]}…)"
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain values, from which the constructor makes the same."""
+        return {"name": self.name, "sha256": self.sha256}
+
+
+@dataclass(frozen=True)
+class Network:
+    """An encoder's network in memory, in two steps.
+
+    Parameters
+    ----------
+    prepare : callable
+        From a sample to a tensor; called for one sample at a time.
+    vector : callable
+        From that tensor to a vector, (n_features,); called by several threads.
+    """
+
+    prepare: Callable[[Any], Tensor]
+    vector: Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """Texts or images in, vectors out, each sample by itself.
+
+    Parameters
+    ----------
+    id : EncoderId
+    takes : {"texts", "images"}
+    n_features : int
+        The length of a vector.
+    load : callable
+        Gives the network; called when the first sample is encoded.
+    image_shape : (int, int, 3), default=None
+        Of images: the height, width and channels of those that it takes.
+    device : str, default="cpu"
+
+    Examples
+    --------
+    >>> from redunet.encoders import open_encoder
+    >>> minilm = open_encoder("minilm")
+    >>> minilm(["what is the weather like", "play some jazz"]).shape  # doctest: +SKIP
+    (2, 384)
+    """
+
+    id: EncoderId
+    takes: Literal["texts", "images"]
+    n_features: int
+    load: Callable[[], Network]
+    image_shape: tuple[int, int, int] | None = None
+    device: str = "cpu"
+
+    @cached_property
+    def network(self) -> Network:
+        """The network, loaded on first use."""
+        return self.load()
+
+    def __call__(self, samples: Sequence[Any]) -> NDArray[np.float32]:
+        """Vectors, (n, n_features), of n texts, or of n images of ``image_shape`` as uint8."""
+        network = self.network
+
+        def one(prepared: Tensor) -> Tensor:
+            with torch.inference_mode():
+                return network.vector(prepared.to(self.device)).cpu()
+
+        prepared = [network.prepare(sample) for sample in samples]
+        threads = torch.get_num_threads() if self.device == "cpu" else 1
+        with _same_bits(), ThreadPoolExecutor(max(1, threads)) as pool:
+            vectors = list(pool.map(one, prepared))
+        if not vectors:
+            return np.empty((0, self.n_features), dtype=np.float32)
+        found = torch.stack(vectors).numpy()
+        if found.shape[1] != self.n_features or not np.isfinite(found).all():
+            raise DataError(
+                f"expected {self.n_features} finite values a vector from the encoder "
+                f"{self.id.name}, got {found.shape[1]}, or infinite ones: take other weights"
+            )
+        return found
+
+
+@contextmanager
+def _same_bits() -> Iterator[None]:
+    """Let an operation take one thread, and always the same algorithm, without rounding inputs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.backends.cudnn.flags(
+            enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+        ):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def missing(name: str, extra: str, module: str | None) -> DataError:
+    """The error that a package for an encoder is not installed."""
+    return DataError(
+        f"expected the package of the encoder {name} to be installed, but there is no "
+        f"{module or extra}: pip install 'redunet[{extra}]'"
+    )

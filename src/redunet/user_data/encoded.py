@@ -1,0 +1,84 @@
+"""Samples turned into vectors by an encoder, each once, however often they are read."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from redunet.encoders import Encoder
+from redunet.errors import DataError
+from redunet.user_data.pixels import fitted
+from redunet.user_data.source import Batch, Source
+
+
+def encoded(source: Source, encoder: Encoder | None) -> Source:
+    """The vectors of a source's texts or images; data that is vectors already stays as it is.
+
+    Parameters
+    ----------
+    source : Source
+    encoder : Encoder, or None
+        None leaves all samples as they are.
+    """
+    if encoder is None or source.holds == "vectors":
+        return source
+    if source.holds != encoder.takes:
+        raise DataError(
+            f"expected {encoder.takes} for the encoder {encoder.id.name}, got {source.holds} in "
+            f"{source.path}: name another encoder"
+        )
+    kept = _Kept(encoder.n_features)
+
+    def batches() -> Iterator[Batch]:
+        for number, batch in enumerate(source.batches()):
+            if number == len(kept):
+                kept.add(encoder(_samples(batch.X, encoder)))
+            yield replace(batch, X=kept[number])
+
+    return replace(source, batches=batches, holds="vectors", encoder=encoder.id)
+
+
+class _Kept:
+    """Arrays of vectors, (n, d), in a file without a name: there may be more than fit in memory."""
+
+    def __init__(self, n_features: int) -> None:
+        self._n_features = n_features
+        self._places: list[tuple[int, int]] = []
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with this object
+        weakref.finalize(self, self._file.close)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        start = self._file.seek(0, 2)
+        self._file.write(np.ascontiguousarray(vectors).data)
+        self._places.append((start, len(vectors)))
+
+    def __getitem__(self, number: int) -> NDArray[np.float32]:
+        start, n = self._places[number]
+        self._file.seek(start)
+        raw = self._file.read(4 * n * self._n_features)
+        return np.frombuffer(raw, dtype=np.float32).reshape(n, self._n_features)
+
+
+def _samples(X: NDArray[Any], encoder: Encoder) -> Any:
+    """Samples as the encoder takes them: images of an array are scaled and cropped like files."""
+    shape = encoder.image_shape
+    if shape is None or X.shape[1:] == shape:
+        return X
+    if X.dtype != np.uint8 or X.shape[3:] not in ((), (1,), (3,)):
+        raise DataError(
+            f"expected images of (height, width) or (height, width, 3) as uint8, got "
+            f"{X.shape[1:]} of {X.dtype}: convert them"
+        )
+    grey = X.shape[3:] != (3,)
+    images = X.reshape(X.shape[:3]) if grey else X
+    return np.stack([fitted(Image.fromarray(image), shape) for image in images])

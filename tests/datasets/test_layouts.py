@@ -101,7 +101,7 @@ def test_every_layout_gives_the_same_arrays(
 
 
 def test_names() -> None:
-    assert NAMES == ("digits", "mnist", "fashion_mnist", "cifar10")
+    assert NAMES == ("digits", "mnist", "fashion_mnist", "cifar10", "clinc150")
 
 
 def test_an_unknown_name_is_answered_with_the_names() -> None:

@@ -58,7 +58,7 @@ def encode(
         labels: Literal["required", "optional"] = "required" if label else "optional"
         wanted = wanted_of(labels, label, skip_bad, text, encoder, device)
         source = open_source(data, wanted)
-        written = write_vectors(out, source, progress)
+        written = write_vectors(out, source, wanted.encoder.id, progress)
     found = {
         "out": str(out),
         "samples": written,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from redunet.datasets import cifar10, digits, fashion_mnist, mnist
+from redunet.datasets import cifar10, clinc150, digits, fashion_mnist, mnist
 from redunet.datasets.dataset import Dataset
 from redunet.errors import SettingsError
 
@@ -26,8 +26,14 @@ LOADERS: dict[str, Loader] = {
     "mnist": mnist.load,
     "fashion_mnist": fashion_mnist.load,
     "cifar10": cifar10.load,
+    "clinc150": clinc150.load,
 }
-TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+TITLES = {
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "clinc150": "CLINC150",
+}
 """What data sets are called in tables, where that is not their name."""
 
 NAMES: tuple[str, ...] = tuple(LOADERS)
@@ -55,7 +61,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     Parameters
     ----------
     name : str
-        One of `NAMES`: ``digits``, ``mnist``, ``fashion_mnist``, ``cifar10``.
+        One of `NAMES`: ``digits``, ``mnist``, ``fashion_mnist``, ``cifar10``, ``clinc150``.
     data_dir : path, optional
         A folder to look in first, in the layouts of torchvision, Keras, the
         original files, or the packages' archives. Without it, the folder in
@@ -64,7 +70,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     Returns
     -------
     Dataset
-        Images as uint8, labels as int64, in the published order.
+        Images as uint8, labels as int64, in the published order. Of ``clinc150`` vectors as
+        float32 and intents as str, see `redunet.datasets.clinc150.Clinc150`.
 
     Raises
     ------

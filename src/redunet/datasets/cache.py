@@ -9,10 +9,12 @@ import hashlib
 import os
 import warnings
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
 from redunet.errors import DataError, FileAccessError
@@ -62,6 +64,17 @@ def read(published: Published) -> Dataset:
         It is not there, cannot be read, or is damaged.
     """
     path = folder() / f"{published.name}.npz"
+    data = Dataset(name=published.name, source="cache", **read_arrays(path, ARRAYS))
+    try:
+        check_shapes(data, published, str(path))
+    except DataError as error:
+        msg = f"the cached {path} is of another version"
+        raise UnavailableError(msg) from error
+    return data
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Arrays by name from a file that `write_arrays` wrote; `UnavailableError` where it cannot."""
     try:
         if not path.exists():
             raise UnavailableError(f"the cache has no {path}")
@@ -72,10 +85,7 @@ def read(published: Published) -> Dataset:
                 raise UnavailableError(msg)
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as arrays:
-                data = Dataset(
-                    name=published.name, source="cache", **{name: arrays[name] for name in ARRAYS}
-                )
-        check_shapes(data, published, str(path))
+                return {name: arrays[name] for name in names}
     except UnavailableError:
         raise
     except OSError as error:
@@ -84,7 +94,6 @@ def read(published: Published) -> Dataset:
     except (DataError, KeyError, ValueError, zipfile.BadZipFile) as error:
         msg = f"the cached {path} is of another version"
         raise UnavailableError(msg) from error
-    return data
 
 
 def write(data: Dataset) -> None:
@@ -92,11 +101,16 @@ def write(data: Dataset) -> None:
 
     A cache that cannot be written is a warning: the data is there all the same.
     """
-    target = folder() / f"{data.name}.npz"
+    arrays = {field: getattr(data, field) for field in ARRAYS}
+    write_arrays(folder() / f"{data.name}.npz", data.name, arrays)
+
+
+def write_arrays(target: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put arrays into a file of the cache, in one atomic step, or warn."""
     try:
         make_folder(target.parent)
         with writing(target) as stream:
-            np.savez(stream, **{field: getattr(data, field) for field in ARRAYS})
+            np.savez(stream, allow_pickle=False, **arrays)
             with zipfile.ZipFile(stream, "a") as archive:
                 archive.comment = b"0" * _HEX
             digest = _digest(stream)
@@ -104,7 +118,7 @@ def write(data: Dataset) -> None:
             stream.write(digest)
     except FileAccessError as error:
         warnings.warn(
-            f"{data.name} could not be cached ({error}): it will be fetched again; "
+            f"{name} could not be cached ({error}): it will be fetched again; "
             "name a folder that can be written in REDUNET_CACHE.",
-            stacklevel=2,
+            stacklevel=3,
         )

@@ -66,17 +66,25 @@ def _places(
         yield partial(_fetch, fetch)
 
 
-def _in_folder(data_dir: Path | None, look: Callable[[Path], Dataset]) -> Dataset:
+def named_folder(data_dir: Path | None) -> Path | None:
+    """Return the data folder that the user named, here or in ``REDUNET_DATA``; None for none."""
     if data_dir is None:
         named = os.environ.get("REDUNET_DATA")
         if not named:
-            msg = "no data folder is named (data_dir or REDUNET_DATA)"
-            raise UnavailableError(msg)
+            return None
         data_dir = Path(named)
     folder = data_dir.expanduser()
     if not folder.is_dir():
         msg = f"The data folder {folder} is not a folder: name one that is, or none."
         raise FileAccessError(msg)
+    return folder
+
+
+def _in_folder(data_dir: Path | None, look: Callable[[Path], Dataset]) -> Dataset:
+    folder = named_folder(data_dir)
+    if folder is None:
+        msg = "no data folder is named (data_dir or REDUNET_DATA)"
+        raise UnavailableError(msg)
     return look(folder)
 
 

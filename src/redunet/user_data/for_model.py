@@ -103,7 +103,8 @@ def check_encoder(known: EncoderId | None, source: Source, changing: bool = Fals
     if changing and found is None:
         raise DataError(
             f"expected vectors of the encoder {known}, got {source.path}, which does not say whose "
-            f"vectors it holds: pass what `redunet encode` writes"
+            f"vectors it holds: pass what `redunet encode` writes, or name the folder of "
+            f"{known.name if known else 'it'} with --encoder for texts and images"
         )
     if changing:
         raise DataError(

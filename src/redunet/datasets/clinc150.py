@@ -11,15 +11,17 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from redunet.datasets import bounded, cache, search
 from redunet.datasets.dataset import UnavailableError
-from redunet.encoders import Encoder, open_encoder
 from redunet.errors import DataError, FileAccessError
+
+if TYPE_CHECKING:
+    from redunet.encoders import Encoder
 
 NAME = "clinc150"
 FILE = "data_full.json"
@@ -96,6 +98,8 @@ def load(data_dir: Path | None) -> Clinc150:
     -------
     Clinc150
     """
+    from redunet.encoders import open_encoder  # takes a while to load
+
     folder = search.named_folder(data_dir)
     encoder = open_encoder(ENCODER)
     # A file for each pair of texts and weights: others are never mistaken for these.

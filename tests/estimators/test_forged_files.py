@@ -50,6 +50,7 @@ def of_map(kind: str, **values: Any) -> dict[str, Any]:
 
 
 LIFT = {"seed": 0, "relu": True, "centred": False, "learnt_from_data": False}
+WEIGHTS = {"seed": 0, "input_shape": [600], "learnt_from_data": False}
 HOSTILE: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "no-classes": ("default-words", WITHOUT_CLASSES, {"labels": []}, "at least one class"),
     "layers": ("default-words", {}, {"settings.n_layers": 10**9}, "from 0 to 10,000"),
@@ -66,6 +67,12 @@ HOSTILE: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
         of_map("gaussian-lift", **LIFT, input_shape=[2, 3, 1], n_kernels=10**9), "n_kernels",
     ),
     "seed": ("gaussian-lift", {}, {"embedding.features.values.seed": -1}, "seed"),
+    "weights": (
+        "default-words", {}, of_map("random-relu", **WEIGHTS, width=10**6), "at most 16,777,216 we",
+    ),
+    "frequencies": (
+        "default-words", {}, of_map("fourier", **WEIGHTS, width=5, bandwidth=1e-300), "bandwidth",
+    ),
     "root": ("default-words", {}, of_map("root", n_features=6.0), "expected samples of shape"),
     "unknown-label": ("default-words", {}, {"labels": ["a", "b", "\ud800"]}, "surrogate"),
     "nul-label": ("default-words", {}, {"labels": ["a", "b", "b\0"]}, "NUL"),

@@ -11,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from redunet import ModelFileError, ReduNetClassifier
 from redunet.encoders import EncoderId, open_encoder
 from redunet.estimators import load, storage
+from tests.cli.test_fuzz import damaged
 from tests.own_data import done, redunet, refused
 from tests.tiny_encoders import WORDS, image_folder, text_folder
 
@@ -157,7 +160,7 @@ def test_vectors_of_another_encoder_are_refused(
         said = refused(command, model, data, "--encoder", other)
         assert said.startswith("expected the encoder tiny (sha256 ")
         said = refused(command, model, data)
-        assert ("name the folder of tiny with --encoder" in said) or "name an --encoder" in said
+        assert ("name the folder of tiny with --encoder" in said) or "use `redunet encode`" in said
     np.savez(tmp_path / "plain.npz", X=open_encoder(tiny)(TEXTS), y=LABELS)
     said = refused("learn", model, tmp_path / "plain.npz")
     assert "which does not say whose vectors it holds: pass what `redunet encode` writes" in said
@@ -182,7 +185,7 @@ def test_vectors_of_another_encoder_are_refused(
 def test_mistakes_are_one_line(tmp_path: Path, tiny: Path, of_images: Path) -> None:
     data = write(tmp_path / "t.csv")
     new = ("learn", tmp_path / "m")
-    assert "or name an --encoder if it holds texts" in refused(*new, data, "--label", "id")
+    assert "or use `redunet encode` if it holds texts" in refused(*new, data, "--label", "id")
     said = refused(*new, write(tmp_path / "u.csv", text="words"), "--encoder", tiny)
     assert "expected one of text, texts, sentence, question, query, utterance to hold the" in said
     assert "but there are only id, words: name it with --text" in said
@@ -204,6 +207,9 @@ def test_mistakes_are_one_line(tmp_path: Path, tiny: Path, of_images: Path) -> N
     ):
         (tmp_path / "t.jsonl").write_text(f'{{"text": "rain", "label": "a"}}\n{line}\n')
         assert message in refused(*new, tmp_path / "t.jsonl", "--encoder", tiny)
+    (tmp_path / "t.jsonl").write_text('{"text": "\\ud800", "label": "a"}\n')
+    said = refused(*new, tmp_path / "t.jsonl", "--encoder", tiny)
+    assert r"expected texts of Unicode letters, got '\ud800'" in said
     for label in ("1.5", "true", "null", "[]"):
         (tmp_path / "t.jsonl").write_text(f'{{"text": "rain", "label": {label}}}\n')
         said = refused(*new, tmp_path / "t.jsonl", "--encoder", tiny)
@@ -299,6 +305,20 @@ def test_images_in_arrays_are_scaled_like_files(tmp_path: Path, of_images: Path)
         "encode", tmp_path / "floats.npz", "-o", tmp_path / "v.parquet", "--encoder", of_images
     )
     assert "as uint8, got (32, 32, 3) of float64: convert them" in said
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_texts_are_read_or_refused_in_one_line(
+    tmp_path: Path, tiny: Path, ending: str, data: st.DataObject
+) -> None:
+    whole = write(tmp_path / f"t.{ending}", range(4)).read_bytes()
+    path = tmp_path / f"damaged.{ending}"
+    path.write_bytes(data.draw(damaged(whole)))
+    result = redunet("encode", path, "-o", tmp_path / "v.parquet", "--encoder", tiny)
+    assert result.exit_code == 0 or result.stderr.count("\n") == 1
+    assert "Traceback" not in result.output
 
 
 def test_each_sample_is_encoded_once(

@@ -35,6 +35,10 @@ def load_text_network(folder: Path, device: str) -> Network:
     longest = _longest(folder, tokenizer, model.config)
 
     def prepare(text: str) -> Tensor:
+        if not isinstance(text, str) or not _is_unicode(text):
+            raise DataError(
+                f"expected texts of Unicode letters, got {text!r:.80}: remove it, or convert it"
+            )
         tokens = tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")
         ids: Tensor = tokens["input_ids"]
         return ids
@@ -46,6 +50,11 @@ def load_text_network(folder: Path, device: str) -> Network:
         return unit_rows(pooled)[0].to(torch.float32)
 
     return Network(prepare, vector)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _first_token(folder: Path) -> bool:

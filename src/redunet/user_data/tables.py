@@ -277,7 +277,7 @@ def _reading_csv(path: Path, layout: _Layout | None = None) -> Iterator[None]:
         raise DataError(
             f"expected numbers in column {layout.names[int(found[1])]!r} of {path}, got "
             f"{found[2]!r}: remove the column or turn it into numbers, name it with --label if it "
-            f"holds the labels, or name an --encoder if it holds texts"
+            f"holds the labels, or use `redunet encode` if it holds texts"
         ) from error
 
 

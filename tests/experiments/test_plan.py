@@ -28,7 +28,7 @@ from redunet.features import (
 @pytest.mark.parametrize("features", [name for name in known_names() if name != "pixels"])
 def test_a_feature_map_sees_no_later_task(features: str) -> None:
     data = load("digits")
-    plan = Plan(features=features, n_filters=5, patch_size=3)
+    plan = Plan(features=features, n_filters=5, patch_size=3, width=20, centred=True)
     later = np.isin(data.y_train, range(2, 10))
     x_train = np.where(later[:, None, None], 16 - data.x_train, data.x_train)
     changed = SimpleNamespace(

@@ -206,15 +206,15 @@ def move_moments_(
     Means of the classes, (g, d), are moved in place by the same maps.
     """
     expand = add_identity(torch.mul(E, step, out=workspace.expand))
+    pull = C.new_tensor(gamma).mul_(step)[:, None, None]
+    n = C.new_tensor(counts)
     for part in stacks(Sigma):
-        classes = range(part.start, part.stop)
-        L, scratch = workspace.first[: len(classes)], workspace.second[: len(classes)]
-        for L_j, j in zip(L, classes, strict=True):
-            torch.sub(expand, C[j], alpha=step * gamma[j], out=L_j)
+        size = part.stop - part.start
+        L, scratch = workspace.first[:size], workspace.second[:size]
+        torch.addcmul(expand, pull[part], C[part], value=-1, out=L)
         T = congruence_(L, Sigma[part], scratch)
-        for T_j, L_j, j in zip(T, L, classes, strict=True):
-            scale = counts[j] / T_j.diagonal().sum()
-            T_j.mul_(scale)
-            if means is not None:
-                means[j] = scale.sqrt() * (L_j @ means[j])
+        scale = n[part] / T.diagonal(dim1=-2, dim2=-1).sum(-1)
+        T.mul_(scale[:, None, None])
+        if means is not None:
+            means[part] = scale.sqrt()[:, None] * (L @ means[part, :, None])[..., 0]
     return Sigma

@@ -267,7 +267,7 @@ def lower_product_(
 
 def mirror_(A: Tensor) -> Tensor:
     """Copy the lower triangle of A, (..., d, d), onto the upper one, and return A."""
-    d, size = A.shape[-1], 128
+    d, size = A.shape[-1], 128 if A.device.type == "cpu" else A.shape[-1]
     lower = torch.ones(size, size, dtype=torch.bool, device=A.device).tril_()
     for start in range(0, d, size):
         strip = A[..., start : start + size, :]

@@ -30,7 +30,6 @@ import torch
 from torch import Tensor
 
 from redunet.core.linalg import (
-    add_identity,
     at_once,
     lower_product_,
     spd_inverse,
@@ -146,16 +145,17 @@ def operators_(
         log det(I + αΣ), then log det(I + α_j Σ_j).
     """
     log_dets: list[float] = []
+    inverse_alphas = Sigma.new_tensor([1 / alpha for alpha in alphas])
     for part in stacks(out):
         A = scratch[: part.stop - part.start]
-        for A_j, j in zip(A, range(part.start, part.stop), strict=True):
-            if j:
-                A_j.copy_(Sigma[j - 1])
-            else:
-                sum_over_classes(Sigma, A_j)
-                for B in rows:
-                    lower_product_(A_j, B.mT, B.mT, beta=1.0)
-            add_identity(A_j, 1 / alphas[j])
+        classes = A
+        if not part.start:
+            sum_over_classes(Sigma, A[0])
+            for B in rows:
+                lower_product_(A[0], B.mT, B.mT, beta=1.0)
+            classes = A[1:]
+        classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
+        A.diagonal(dim1=-2, dim2=-1).add_(inverse_alphas[part, None])
         log_dets += spd_inverse_(A, out[part]).tolist()
     d = Sigma.shape[-1]
     return [x + d * math.log(alpha) for x, alpha in zip(log_dets, alphas, strict=True)]
@@ -189,13 +189,8 @@ def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:
 
 
 def sum_over_classes(Sigma: Tensor, out: Tensor) -> Tensor:
-    """Σ = Σ_1 + … + Σ_k, added in the order of the classes, into ``out``, (d, d)."""
-    if not len(Sigma):
-        return out.zero_()
-    out.copy_(Sigma[0])
-    for Sigma_j in Sigma[1:]:
-        out += Sigma_j
-    return out
+    """Σ = Σ_1 + … + Σ_k into ``out``, (d, d)."""
+    return torch.sum(Sigma, dim=0, out=out)
 
 
 def Sigma_of(C: Tensor, coding: Coding) -> Tensor:

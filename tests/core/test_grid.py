@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from redunet.core.grid import GRID, to_grid_, unit_grid, unit_rows, within_range
+from redunet.core.grid import GRID, _quick_steps, to_grid_, unit_grid, unit_rows, within_range
 from redunet.errors import DataError
 
 
@@ -23,7 +23,7 @@ def rows(n: int = 300, d: int = 57, seed: int = 0) -> torch.Tensor:
 def on_grid(X: torch.Tensor) -> torch.Tensor:
     """Unit rows in steps of the grid, as they are learnt."""
     values = X.to(torch.float64, copy=True)
-    to_grid_(values, unit_grid(X).small_whole)
+    to_grid_(values, values, unit_grid(X).small_whole)
     return values
 
 
@@ -129,12 +129,57 @@ def test_values_on_the_grid_are_written_in_place() -> None:
     expected = (unit_rows(X) * GRID).round()
     memory = torch.full((50, 16), 7.0, dtype=torch.float64)
     out = memory[5:25, 2:15]
-    to_grid_(out.copy_(X[10:30]), small_whole=False)
+    to_grid_(out, X[10:30], small_whole=False)
     assert torch.equal(out, expected[10:30])
     out.fill_(7.0)
     assert bool((memory == 7.0).all())  # nothing around it was touched
     assert unit_grid(X)[:0].shape == (0, 13)
     assert unit_rows(X[:0]).shape == (0, 13)
+
+
+def row_of_length(length: int, n: int, rng: np.random.Generator) -> list[int]:
+    """Whole numbers, the first n of them odd, whose squares add up to the square of a length."""
+    odd = [2 * int(value) + 1 for value in rng.integers(-length // (3 * n), length // (3 * n), n)]
+    rest = length**2 - sum(value**2 for value in odd)
+    while rest:
+        odd.append(math.isqrt(rest))
+        rest -= odd[-1] ** 2
+    return odd
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-7, 2.0**-500, 2.0**500])
+def test_values_in_the_middle_between_two_steps_are_rounded_exactly(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 10):
+        row = torch.tensor(row_of_length(2 * GRID, n, rng), dtype=torch.float64)
+        X = rows(20, len(row))  # most of the others are rounded the quick way
+        X[7] = row * scale
+        assert torch.equal(on_grid(X)[7], (row / 2).round())
+        assert torch.equal(on_grid(X), (unit_rows(X) * GRID).round())
+
+
+@pytest.mark.parametrize("d", [2, 57, 784, 2048, 20_000])
+def test_nearly_all_rows_are_rounded_the_quick_way(d: int) -> None:
+    X = rows(400, d)
+    assert float(_quick_steps(X)[1].double().mean()) > 0.98
+    X[:5] *= torch.tensor([0.0, 1e-200, 1e200, torch.inf, torch.nan], dtype=torch.float64)[:, None]
+    assert not _quick_steps(X)[1][:5].any()
+    assert torch.equal(on_grid(X[:3]), (unit_rows(X[:3]) * GRID).round())
+    for part in (X[3:4], X[4:5]):
+        with pytest.raises(DataError, match="expected finite values, got NaN or infinity"):
+            on_grid(part)
+
+
+def test_what_exact_lengths_leave_out_is_allowed_for() -> None:
+    # The squares of many fractions beside one large value: they move the second value, just
+    # below the middle between two steps, to above it.
+    row = torch.full((5000,), 0.49, dtype=torch.float64)
+    row[:2] = torch.tensor([2.0**23, 0.0])
+    share = (400_000.5 - 1e-6) / GRID
+    row[1] = share / math.sqrt(1 - share**2) * float(row.norm())
+    assert float(row[1] / row.norm() * GRID) < 400_000.5
+    assert float(on_grid(row[None])[0, 1]) == 400_001
+    assert float((unit_rows(row[None]) * GRID).round()[0, 1]) == 400_001
 
 
 def test_no_grid_value_exceeds_the_bound() -> None:

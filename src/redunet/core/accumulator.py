@@ -36,7 +36,7 @@ _LINE = 8
 def rows_at_once(d: int, device: str) -> int:
     """Rows to embed at a time: few enough for a processor's cache, many enough for a GPU."""
     if torch.device(device).type == "cpu":
-        return min(EXACT_ROWS, max(256, 2**19 // d))
+        return min(EXACT_ROWS, max(256, 2**18 // d))
     return min(EXACT_ROWS, max(1024, 2**21 // d))
 
 
@@ -125,6 +125,8 @@ class Accumulator:
         for part, free in self._room_for(vectors):
             if isinstance(part, Tensor):
                 _on_grid_(free, part)
+            elif not self._not_on_grid and 2 * len(free) >= rows_in_cache(self._space.rows):
+                to_grid_(free, part.samples, part.small_whole)
             else:  # later: of few samples it would take longer
                 free.copy_(part.samples)
                 self._not_on_grid += len(free)
@@ -149,7 +151,7 @@ class Accumulator:
         """Put the last rows on the grid, where they are samples still."""
         if self._not_on_grid:
             samples = self._space.rows[self._waiting - self._not_on_grid : self._waiting]
-            to_grid_(samples, self._small_whole)
+            to_grid_(samples, samples, self._small_whole)
         self._not_on_grid, self._small_whole = 0, True
 
     def flush(self) -> Tensor:

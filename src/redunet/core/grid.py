@@ -3,7 +3,8 @@
 What is learnt of a sample must not depend on its batch or its memory layout, to
 the last bit. So squares are summed as integers, which is exact in any order,
 and the square root is Python's, which is correctly rounded everywhere
-(PyTorch's on the CPU is not).
+(PyTorch's on the CPU is not). Rounding to the grid rarely needs such lengths:
+where plain ones decide every value of a row, they are all that is computed.
 """
 
 from __future__ import annotations
@@ -107,51 +108,51 @@ def rows_in_cache(X: Tensor) -> int:
     return max(1, _CACHED // X.shape[1]) if X.device.type == "cpu" else len(X)
 
 
-def to_grid_(samples: Tensor, small_whole: bool) -> None:
-    """Turn samples, (n, d), float64, into ``unit_rows(samples)`` in steps of the grid.
+def to_grid_(out: Tensor, samples: Tensor, small_whole: bool) -> None:
+    """Turn ``out`` into ``unit_rows(samples)`` in steps of the grid.
 
     Parameters
     ----------
-    samples : Tensor of shape (n, d), float64
-        No more than stay in the processor's cache, to be fast.
+    out : Tensor of shape (n, d), float64
+    samples : Tensor of shape (n, d), on any device
+        May be ``out`` itself; no more than stay in the processor's cache, to be fast.
     small_whole : bool
         Whether all of them were ``OnGrid.small_whole``; the result is the same.
     """
     if small_whole:
-        _scale_(samples, small_whole, GRID)
+        _scale_(out.copy_(samples), small_whole, GRID)
         return
-    steps, certain = _rounded_quickly(samples)
+    X = samples.to(out)  # its device and dtype
+    steps, certain = _quick_steps(X)
     if bool(certain.all()):
-        samples.copy_(steps)
+        torch.round(steps, out=out)
         return
     rows = certain.logical_not_().nonzero()[:, 0]
-    exact = samples[rows]
+    exact = X[rows]
     _scale_(exact, small_whole, GRID)
-    samples.copy_(steps)
-    samples[rows] = exact
+    torch.round(steps, out=out)
+    out[rows] = exact
 
 
-def _rounded_quickly(X: Tensor) -> tuple[Tensor, Tensor]:
-    """Grid values of X, (n, d), by lengths that are not exact, and the rows where all are right.
+def _quick_steps(X: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of X, (n, d), in steps of the grid by lengths that are not exact, not yet rounded.
 
-    A value is right if it is further from the middle between two steps than the largest
-    difference that the length can make. With x the largest value of a row in steps, 2²⁰ or less,
-    and u = 2⁻⁵³ the difference is at most
+    Also, (n,), of which rows all values certainly round as those of `_scale_` do: they are
+    further from the middle between two steps than the two can differ. With x the largest value
+    of a row in steps, at most 2²⁰, and u = 2⁻⁵³ they differ by less than the sum of
 
-    - (d + 16) u x by rounding, here and in `_scale_`, whatever the order of sums;
-    - 2 d (x / 2²⁰)² 4^-bits x by what `_norms_` leaves out: the squares of fractions, together at
-      most d / 4, where the largest value is 2^(bits-1) or more.
+    - (d + 16) u x, by rounding, here and there and whatever the order of sums;
+    - 2 d (x / 2²⁰)² 4^-bits x, by what `_norms_` leaves out: the squares of fractions, together
+      at most d / 4, where the largest value is 2^(bits-1) or more.
     """
     d = X.shape[1]
     lengths = torch.linalg.vector_norm(X, dim=1)
     steps = X * lengths.reciprocal().mul_(GRID)[:, None]
-    x = _largest(steps)
-    nearest = steps.round()
-    furthest = _largest(steps.sub_(nearest))
+    x, furthest = _largest(steps), _largest(steps.round().sub_(steps))
     by_fractions, by_rounding = 2 * d / 4 ** _bits(d) / GRID**2, (d + 16) * 2.0**-53
     certain = x.square().mul_(by_fractions).add_(by_rounding).mul_(x).add_(furthest) < 0.5
     # Squares of smaller values lose digits; of too large ones the sum is infinite, and x zero.
-    return nearest, certain.logical_and_(lengths > _SMALLEST_LENGTH).logical_and_(x > 0)
+    return steps, certain.logical_and_(lengths > _SMALLEST_LENGTH).logical_and_(x > 0)
 
 
 def _largest(X: Tensor) -> Tensor:

@@ -43,6 +43,20 @@ def test_the_inverse_is_the_librarys_and_symmetric(d: int, rank: int | None) -> 
     assert float(log_det) == pytest.approx(float(torch.logdet(A)), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.parametrize("d", [97, 200, 513])
+def test_a_stack_is_inverted_with_the_blocks_of_a_gpu(
+    d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"_INVERTED_WHOLE": 300, "_FACTORED_WHOLE": 300}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"redunet.core.linalg.{name}", (size, size))
+    A = positive(3, d, rank=3)
+    inverse = torch.empty_like(A)
+    log_dets = spd_inverse_(A.clone(), inverse)
+    assert error(inverse, torch.cholesky_inverse(torch.linalg.cholesky(A))) < 1e-11
+    assert torch.allclose(log_dets, torch.logdet(A), rtol=1e-12)
+
+
 @pytest.mark.parametrize("d", [97, 513])
 def test_the_inverse_in_float32_is_as_good_as_the_librarys(d: int) -> None:
     A = positive(1, d, torch.float32, rank=3)

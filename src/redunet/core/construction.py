@@ -332,6 +332,12 @@ class Pass:
         self.means = None if means is None else means[list(first.dense)]
         self.now = SecondMoments(first.dense, first.Sigma.clone(), first.stacks, first.space)
         self._coding = coding
+        # Constants are sent to a GPU once: each time it would wait.
+        new, dense = first.Sigma.new_tensor, list(first.dense)
+        self._gamma = new(coding.gamma)
+        self._gamma_dense, self._counts_dense = self._gamma[dense], new(coding.counts)[dense]
+        alphas = (coding.alpha, *(coding.alphas[j] for j in dense))
+        self._alphas = new(alphas, dtype=torch.float64)
         self._workspace = Workspace.like(first.Sigma, operators=reuse)
         # Two places for factors, in turns: a layer refers to those it was made of.
         self._spare = [[torch.empty_like(stack.B) for stack in first.stacks] for _ in range(2)]
@@ -343,9 +349,8 @@ class Pass:
         g, d, _ = now.Sigma.shape
         out = self._workspace.operators
         out = now.Sigma.new_empty(g + 1, d, d) if out is None else out
-        alphas = (coding.alpha, *(coding.alphas[j] for j in now.dense))
         rows = [stack.rows for stack in now.stacks]
-        R, *dense = operators_(now.Sigma, rows, alphas, out, self._workspace.first)
+        R, *dense = operators_(now.Sigma, rows, self._alphas, out, self._workspace.first)
         rates = dict(zip(now.dense, dense, strict=True))
         M = []
         for stack in now.stacks:
@@ -356,7 +361,7 @@ class Pass:
         rate = Rate(0.5 * R, 0.5 * R_c)
         self._made = out[0], out[1:], tuple(M), step
         if not now.stacks:
-            return Layer(out[0], out[1:], out.new_tensor(coding.gamma), step, rate)
+            return Layer(out[0], out[1:], self._gamma, step, rate)
         return LowRankLayer(out[0], now.dense, out[1:], now.stacks, tuple(M), coding, step, rate)
 
     def move(self) -> None:
@@ -368,8 +373,8 @@ class Pass:
             E,
             C,
             step,
-            [coding.gamma[j] for j in now.dense],
-            [coding.counts[j] for j in now.dense],
+            self._gamma_dense,
+            self._counts_dense,
             self._workspace,
             self.means,
         )

@@ -196,18 +196,19 @@ def move_moments_(
     E: Tensor,
     C: Tensor,
     step: float,
-    gamma: Sequence[float],
-    counts: Sequence[int],
+    gamma: Sequence[float] | Tensor,
+    counts: Sequence[int] | Tensor,
     workspace: Workspace,
     means: Tensor | None = None,
 ) -> Tensor:
     """Move second moments of classes, (g, d, d), in place, and return them.
 
-    Means of the classes, (g, d), are moved in place by the same maps.
+    Means of the classes, (g, d), are moved in place by the same maps. For shares and
+    counts as tensors, (g,), that are where Sigma is, a GPU need not wait.
     """
     expand = add_identity(torch.mul(E, step, out=workspace.expand))
-    pull = C.new_tensor(gamma).mul_(step)[:, None, None]
-    n = C.new_tensor(counts)
+    pull = torch.as_tensor(gamma, dtype=C.dtype, device=C.device).mul(step)[:, None, None]
+    n = torch.as_tensor(counts, dtype=C.dtype, device=C.device)
     for part in stacks(Sigma):
         size = part.stop - part.start
         L, scratch = workspace.first[:size], workspace.second[:size]

@@ -20,16 +20,20 @@ from torch import Tensor
 
 from redunet.errors import NumericalError
 
-_INVERTED_WHOLE, _FACTORED_WHOLE = (400, 256), (200, 104)
-"""Matrices up to these sizes, on a CPU and on a GPU, are left to LAPACK; larger ones are halved."""
+_INVERTED_WHOLE, _FACTORED_WHOLE = (400, 400), (200, 400)
+"""Matrices up to these sizes, on a CPU and on a GPU, are left to LAPACK; larger ones are halved.
+On a GPU smaller blocks would save operations, but each call takes longer than its operations."""
 
 _CUT_INTO_STRIPS = 400
 """On a CPU, symmetric products up to this size are cut into strips; larger ones are halved first,
 since products of squares are the fastest."""
 
-_MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 6, 112, 16
-"""More or thinner strips save operations, but a product of thin strips is slow, and so is
-one of a width that does not suit the processor's registers."""
+_MOST_STRIPS, _THINNEST_STRIP, _STRIP_STEP = 6, (64, 192), 16
+"""More or thinner strips, on a CPU and on a GPU, save operations, but a product of thin strips is
+slow, and so is one of a width that does not suit the processor's registers."""
+
+_MIRRORED = (128, 1024)
+"""Rows mirrored at a time, on a CPU and on a GPU."""
 
 _STACK_BYTES = 2**32
 """On a GPU, as many matrices are treated at once as this holds."""
@@ -155,7 +159,7 @@ def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
     _times_(K, G21, W)
     failed += _invert_(A22, P22)
     _multiply_(P21, P22, K, alpha=-1.0)
-    for start, stop in _strips(half):
+    for start, stop in _strips(W):
         rows = W[..., start:, :]
         _multiply_(P11[..., start:stop, :stop], rows[..., start:stop].mT, rows[..., :stop])
     lower_product_(P11, K.mT, P21.mT, alpha=-1.0, beta=1.0)
@@ -183,7 +187,7 @@ def _invert_factor_(A: Tensor, scratch: Tensor) -> list[Tensor]:
     W22, W21 = A22, A21
     _times_(W21, G21, W11)
     G21.copy_(W21)
-    for start, stop in _strips(d - half):
+    for start, stop in _strips(W22):
         _multiply_(W21[..., start:stop, :], W22[..., start:stop, :stop], G21[..., :stop, :], -1.0)
     A[..., :half, half:] = 0
     return failed
@@ -203,13 +207,13 @@ def _quarters(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _times_(out: Tensor, A: Tensor, W: Tensor) -> None:
     """Turn ``out`` into A W, for W lower triangular."""
-    for start, stop in _strips(W.shape[-1]):
+    for start, stop in _strips(W):
         _multiply_(out[..., start:stop], A[..., start:], W[..., start:, start:stop])
 
 
 def _times_transposed_(out: Tensor, A: Tensor, W: Tensor) -> None:
     """Turn ``out`` into A Wᵀ, for W lower triangular."""
-    for start, stop in _strips(W.shape[-1]):
+    for start, stop in _strips(W):
         _multiply_(out[..., start:stop], A[..., :stop], W[..., start:stop, :stop].mT)
 
 
@@ -259,7 +263,7 @@ def lower_product_(
             lower_product_(out[..., part, part], A[..., part, :], B[..., part, :], alpha, beta)
         _multiply_(out[..., half:, :half], A[..., half:, :], B[..., :half, :].mT, alpha, beta)
         return out
-    for start, stop in _strips(d):
+    for start, stop in _strips(out):
         strip = out[..., start:stop, :stop]
         _multiply_(strip, A[..., start:stop, :], B[..., :stop, :].mT, alpha, beta)
     return out
@@ -267,8 +271,8 @@ def lower_product_(
 
 def mirror_(A: Tensor) -> Tensor:
     """Copy the lower triangle of A, (..., d, d), onto the upper one, and return A."""
-    d, size = A.shape[-1], 128 if A.device.type == "cpu" else A.shape[-1]
-    lower = torch.ones(size, size, dtype=torch.bool, device=A.device).tril_()
+    d, size = A.shape[-1], _MIRRORED[A.device.type != "cpu"]
+    lower = torch.ones(min(d, size), min(d, size), dtype=torch.bool, device=A.device).tril_()
     for start in range(0, d, size):
         strip = A[..., start : start + size, :]
         A[..., :start, start : start + size] = strip[..., :start].mT
@@ -286,9 +290,10 @@ def _multiply_(out: Tensor, A: Tensor, B: Tensor, alpha: float = 1.0, beta: floa
         out.baddbmm_(A, B, alpha=alpha, beta=beta)
 
 
-def _strips(d: int) -> Iterator[tuple[int, int]]:
-    """The edges of the strips that a symmetric or triangular d × d matrix is cut into."""
-    n = max(1, min(_MOST_STRIPS, d // _THINNEST_STRIP))
+def _strips(A: Tensor) -> Iterator[tuple[int, int]]:
+    """The edges of the strips that a symmetric or triangular A, (..., d, d), is cut into."""
+    d = A.shape[-1]
+    n = max(1, min(_MOST_STRIPS, d // _THINNEST_STRIP[A.device.type != "cpu"]))
     size = math.ceil(d / n / _STRIP_STEP) * _STRIP_STEP
     return ((start, min(start + size, d)) for start in range(0, d, size))
 

@@ -21,7 +21,6 @@ Here Z holds samples as columns, Z_j those of class j, and Σ_j = Z_j Z_jᵀ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,13 +117,14 @@ def operators(
     k, d, _ = Sigma.shape
     out = Sigma.new_empty(k + 1, d, d) if out is None else out
     scratch = Sigma.new_empty(at_once(out), d, d) if scratch is None else scratch
-    R, *rates = operators_(Sigma, (), (coding.alpha, *coding.alphas), out, scratch)
+    alphas = torch.tensor((coding.alpha, *coding.alphas), dtype=torch.float64, device=Sigma.device)
+    R, *rates = operators_(Sigma, (), alphas, out, scratch)
     R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
     return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
 
 
 def operators_(
-    Sigma: Tensor, rows: Sequence[Tensor], alphas: Sequence[float], out: Tensor, scratch: Tensor
+    Sigma: Tensor, rows: Sequence[Tensor], alphas: Tensor, out: Tensor, scratch: Tensor
 ) -> list[float]:
     """E and some C_j into ``out``.
 
@@ -134,8 +134,8 @@ def operators_(
         Second moments of some classes.
     rows : sequence of Tensors of shape (r, d)
         Those of all other classes, summed, are the sum over these of rowsᵀ rows.
-    alphas : sequence of 1 + g float
-        α, then α_j of the classes in Sigma.
+    alphas : Tensor of shape (1 + g,), float64
+        α, then α_j of the classes in Sigma; where Sigma is, or a GPU would wait.
     out, scratch
         As for `operators`.
 
@@ -145,7 +145,7 @@ def operators_(
         log det(I + αΣ), then log det(I + α_j Σ_j).
     """
     log_dets: list[float] = []
-    inverse_alphas = Sigma.new_tensor([1 / alpha for alpha in alphas])
+    shifts, offsets = alphas.reciprocal().to(Sigma.dtype), Sigma.shape[-1] * alphas.log()
     for part in stacks(out):
         A = scratch[: part.stop - part.start]
         classes = A
@@ -155,10 +155,9 @@ def operators_(
                 lower_product_(A[0], B.mT, B.mT, beta=1.0)
             classes = A[1:]
         classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
-        A.diagonal(dim1=-2, dim2=-1).add_(inverse_alphas[part, None])
-        log_dets += spd_inverse_(A, out[part]).tolist()
-    d = Sigma.shape[-1]
-    return [x + d * math.log(alpha) for x, alpha in zip(log_dets, alphas, strict=True)]
+        A.diagonal(dim1=-2, dim2=-1).add_(shifts[part, None])
+        log_dets += (spd_inverse_(A, out[part]) + offsets[part]).tolist()
+    return log_dets
 
 
 def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:

@@ -1,8 +1,9 @@
-"""Model files that earlier versions wrote: they load, label the same, and save to the same bytes.
+"""Model files that earlier versions wrote: they load, label the same, and save as if learnt now.
 
 `tests/fixtures/models` holds one small file for each feature map, each kind of setting and each
-closed-form estimator, all learnt from a corner of scikit-learn's digits, and in `labels.json` the
-labels that the version which wrote them gave to those samples.
+closed-form estimator, all of format version 1 and learnt from a corner of scikit-learn's digits,
+and in `labels.json` the labels that the version which wrote them gave to those samples. The folder
+`version-2` has some of the same models in the format of today.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from redunet import ReduNetClassifier
-from redunet.estimators import CLOSED_FORM
+from redunet import ModelFileError, ReduNetClassifier
+from redunet.estimators import CLOSED_FORM, storage
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "models"
 FILES = sorted(FOLDER.glob("*.safetensors"))
+TODAY = sorted(FOLDER.glob("version-2/*.safetensors"))
 LABELS = json.loads((FOLDER / "labels.json").read_text(encoding="utf-8"))
 
 
@@ -39,13 +42,58 @@ def test_there_is_a_file_for_every_label_list() -> None:
     assert sorted(path.stem for path in FILES) == sorted(LABELS)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_earlier_files_load_label_and_save_as_before(path: Path, tmp_path: Path) -> None:
+def targets(name: str) -> Any:
+    digits = load_digits().target
+    names = ["zero", "one", "two"] if name == "default-words" else [0, 1, 2]
+    return np.array(names)[digits[digits < 3][:60]]
+
+
+def loaded(path: Path) -> Any:
     kind: Any = ReduNetClassifier
     if path.stem.startswith("estimator-"):
         kind = CLOSED_FORM[path.stem.removeprefix("estimator-")]
     model = kind.load(path)
     model.device = "cpu"
+    return model
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_earlier_files_load_label_as_before_and_save_as_if_learnt_now(
+    path: Path, tmp_path: Path
+) -> None:
+    assert storage.version(path) == 1
+    model = loaded(path)
+    assert model.predict(samples(path.stem)).tolist() == LABELS[path.stem]
+    model.save(tmp_path / "again")
+    clone(model).fit(samples(path.stem), targets(path.stem)).save(tmp_path / "now")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "now").read_bytes()
+    assert storage.version(tmp_path / "now") == 2
+
+
+@pytest.mark.parametrize("path", TODAY, ids=lambda path: path.stem)
+def test_files_of_today_load_label_and_save_as_before(path: Path, tmp_path: Path) -> None:
+    assert storage.version(path) == 2
+    model = loaded(path)
+    assert model.moments_ == loaded(FOLDER / path.name).moments_
     assert model.predict(samples(path.stem)).tolist() == LABELS[path.stem]
     model.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_classes_of_both_forms_are_among_the_files_of_today() -> None:
+    tensors = {path.stem: storage.load(path)[0] for path in TODAY}
+    assert {name: of["n_columns"].tolist() for name, of in tensors.items()} == {
+        "every-setting": [36, 36, 36],
+        "gaussian-lift": [21, 19, 20],
+        "patch-filters": [40, 19, 40],
+    }
+    assert sum(len(of["pivots"]) for of in tensors.values()) == 21 + 19 + 20 + 19
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_moments_in_the_form_of_another_version_are_refused(tmp_path: Path, version: int) -> None:
+    path = FOLDER / "every-setting.safetensors" if version == 2 else TODAY[0]
+    tensors, content = storage.load(path)
+    (tmp_path / "model").write_bytes(storage.encode(tensors, content, version))
+    with pytest.raises(ModelFileError, match="as this version of the format holds them"):
+        loaded(tmp_path / "model")

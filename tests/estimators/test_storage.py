@@ -193,15 +193,17 @@ def test_layout(labels: Any) -> None:
     assert {name: (entry["dtype"], entry["shape"]) for name, entry in entries.items()} == {
         "counts": ("I64", [4]),
         "sums": ("I64", [4, 6]),
-        "second_moments": ("I64", [4, 6 * 7 // 2]),
+        "n_columns": ("I64", [4]),
+        "pivots": ("I64", [0]),
+        "second_moments": ("I64", [4 * 6 * 7 // 2]),
     }
     # Header and numbers are all there is, so there is no room for a pickle.
-    numbers = 8 * 4 * (1 + 6 + 21)
+    numbers = 8 * 4 * (1 + 6 + 1 + 21)
     assert len(data) == 8 + int.from_bytes(data[:8], "little") + numbers
     entry = json.loads(text)
     assert text == json.dumps(entry, sort_keys=True, separators=(",", ":"))
     assert set(entry) == {"version", "content", "checksum"}
-    assert entry["version"] == 1
+    assert entry["version"] == 2
     assert len(bytes.fromhex(entry["checksum"])) == 32
     assert entry["content"]["labels"] == sorted(labels)
     assert entry["content"]["label_type"] == type(labels[0]).__name__
@@ -213,9 +215,18 @@ def test_layout(labels: Any) -> None:
 
 def test_a_model_of_mnist_size_is_under_25_megabytes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    model = fresh().fit(rng.integers(0, 256, (40, 784)), np.arange(40) % 10)
+    model = fresh().fit(rng.integers(0, 256, (4000, 784)), np.arange(4000) % 10)
     model.save(tmp_path / "model")
     assert 24_600_000 < (tmp_path / "model").stat().st_size < 25_000_000
+    assert ReduNetClassifier.load(tmp_path / "model").moments_ == model.moments_
+
+
+def test_a_class_of_few_samples_takes_the_numbers_of_as_many_columns(tmp_path: Path) -> None:
+    few = np.random.default_rng(0).standard_normal((40, 784))
+    model = fresh().fit(few, np.arange(40) % 10)
+    model.save(tmp_path / "model")
+    numbers = 10 * (1 + 784 + 1 + 4 + 4 * 784 - 6)
+    assert 8 * numbers < (tmp_path / "model").stat().st_size < 8 * numbers + 2_000
     assert ReduNetClassifier.load(tmp_path / "model").moments_ == model.moments_
 
 
@@ -288,13 +299,10 @@ def test_no_depth_of_nesting_is_too_much(damaged: Path) -> None:
         assert "another copy" in refusal(damaged)
 
 
-def test_a_newer_version_asks_for_an_upgrade(
-    damaged: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "FORMAT_VERSION", 2)
-        storage.save(damaged, {"other": torch.ones(1)}, ["what a later version may hold"])
-    assert "version 2" in (message := refusal(damaged))
+def test_a_newer_version_asks_for_an_upgrade(damaged: Path) -> None:
+    later = ["what a later version may hold"]
+    damaged.write_bytes(storage.encode({"other": torch.ones(1)}, later, version=3))
+    assert "version 3" in (message := refusal(damaged))
     assert "upgrade redunet" in message
 
 
@@ -356,6 +364,75 @@ def test_tensors_that_make_no_model_are_refused(damaged: Path, case: str) -> Non
     assert refusal(damaged)
 
 
+FEW = file_of(fresh(n_components=1).fit(X[:4], [0, 0, 1, 1]))
+PIVOTS, N_COLUMNS, ENTRIES = (
+    safetensors.torch.load(FEW)[name] for name in ("pivots", "n_columns", "second_moments")
+)
+
+
+def of_columns(columns: torch.Tensor, *pivots: int) -> dict[str, torch.Tensor]:
+    """The tensors of two classes that are held by the same columns."""
+    needed = torch.ones(6, len(pivots)).bool()
+    needed[list(pivots)] = needed[list(pivots)].tril()
+    return {
+        "n_columns": torch.tensor([len(pivots)] * 2),
+        "pivots": torch.tensor([*pivots] * 2, dtype=torch.int64),
+        "second_moments": columns[needed].repeat(2),
+    }
+
+
+ONES = torch.ones(6, 2).long()
+EYE = torch.eye(6).long()
+WRONG_COLUMNS: dict[str, dict[str, torch.Tensor]] = {
+    "pivots out of order": {"pivots": PIVOTS.flip(0)},
+    "pivots out of range": {"pivots": PIVOTS + 6},
+    "pivots below zero": {"pivots": PIVOTS - 3},
+    "pivots twice": {"pivots": PIVOTS * 0},
+    "pivots later than the first": {"pivots": PIVOTS + 1},
+    "pivots in float": {"pivots": PIVOTS.double()},
+    "pivots in a table": {"pivots": PIVOTS[None]},
+    "too few pivots": {"pivots": PIVOTS[1:]},
+    "more columns than there are": {"n_columns": N_COLUMNS + 100},
+    "fewer than none": {"n_columns": -N_COLUMNS},
+    "as many as overflow": {"n_columns": N_COLUMNS * 0 + 2**62},
+    "numbers of columns in int32": {"n_columns": N_COLUMNS.int()},
+    "numbers of columns in a table": {"n_columns": N_COLUMNS[None]},
+    "entries left over": {"second_moments": torch.cat([ENTRIES, ENTRIES[:1]])},
+    "entries missing": {"second_moments": ENTRIES[1:]},
+    "entries in a table": {"second_moments": ENTRIES[None]},
+    "all entries equal": {"second_moments": ENTRIES * 0 + 1},
+    "no entries": {"second_moments": ENTRIES * 0},
+    "entries below zero": {"second_moments": -ENTRIES},
+    "one other entry": {"second_moments": ENTRIES + (torch.arange(len(ENTRIES)) == 5)},
+    "dependent columns": of_columns(ONES, 0, 1),
+    "half of the columns": of_columns(EYE[:, :3], 0, 1, 2),
+    "not the first column": of_columns(ONES[:, :1], 1),
+    "a diagonal beyond 64 bits": of_columns(EYE[:, :1] + ONES[:, :1] * 2**40, 0),
+    "a diagonal below zero": of_columns(-EYE[:, :1], 0),
+    "whole, though of rank 1": {
+        "n_columns": torch.tensor([6, 6]),
+        "pivots": PIVOTS[:0],
+        "second_moments": torch.ones(42).long(),
+    },
+}
+
+
+def test_columns_make_a_model_where_nothing_is_wrong(damaged: Path) -> None:
+    damaged.write_bytes(FEW)
+    tensors, content = storage.load(damaged)
+    assert tensors["n_columns"].tolist() == [2, 2]
+    storage.save(damaged, tensors | of_columns(ONES[:, :1], 0), content)
+    assert ReduNetClassifier.load(damaged).moments_[0].second_moment.tolist() == [[1] * 6] * 6
+
+
+@pytest.mark.parametrize("case", WRONG_COLUMNS)
+def test_columns_that_make_no_model_are_refused(damaged: Path, case: str) -> None:
+    damaged.write_bytes(FEW)
+    tensors, content = storage.load(damaged)
+    storage.save(damaged, tensors | WRONG_COLUMNS[case], content)
+    assert refusal(damaged)
+
+
 def test_sizes_are_those_of_the_tensors(tmp_path: Path) -> None:
     tensors = {
         "b": torch.zeros(3, 5, dtype=torch.int64),
@@ -367,7 +444,13 @@ def test_sizes_are_those_of_the_tensors(tmp_path: Path) -> None:
     model = fresh().fit(X, y)
     model.save(tmp_path / "model")
     sizes = storage.sizes(tmp_path / "model")
-    assert sizes == {"counts": 4 * 8, "sums": 4 * 6 * 8, "second_moments": 4 * 21 * 8}
+    assert sizes == {
+        "counts": 4 * 8,
+        "sums": 4 * 6 * 8,
+        "n_columns": 4 * 8,
+        "pivots": 0,
+        "second_moments": 4 * 21 * 8,
+    }
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]", b"\x01" * 40])

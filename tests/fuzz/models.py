@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from redunet import ReduNetError
+from redunet.core.packing import NAMES
 from redunet.estimators import load, storage
 
 FIXTURES = sorted(Path(__file__).parents[1].glob("fixtures/models/*.safetensors"))
@@ -42,10 +43,17 @@ NUMBERS = [0.0, 1.0, -1.0, 0.5, 1e-320, 1e18, 9.3e18, 1e300, float("inf"), float
 State = tuple[dict[str, Tensor], Any]
 
 
+def original(path: Path) -> State:
+    """What a fixture holds, in the format of today."""
+    with tempfile.TemporaryDirectory() as folder:
+        load(path).save(Path(folder, "model"))
+        return storage.load(Path(folder, "model"))
+
+
 def forge(n: int, seed: int = 0) -> list[str]:
     """Make n files, read each and use what can be read; a description of each fault."""
     rng = random.Random(seed)
-    originals = [storage.load(path) for path in FIXTURES]
+    originals = [original(path) for path in FIXTURES]
     features = [content["embedding"]["features"] for _, content in originals]
     faults: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +132,7 @@ def _mutate(
         _nest(rng, content, tensors)
     else:
         other, values = rng.choice(originals)
-        tensors |= {name: other[name].clone() for name in ("counts", "sums", "second_moments")}
+        tensors |= {name: other[name].clone() for name in NAMES}
         content["labels"] = copy.deepcopy(values["labels"])
         content["label_type"] = values["label_type"]
 

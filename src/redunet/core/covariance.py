@@ -34,8 +34,8 @@ def in_float64(moments: ClassMoments, device: str = "cpu") -> tuple[Tensor, Iter
     S : iterator over k Tensors of shape (d, d), float64
         Σ x xᵀ over the samples of each class, computed when it is asked for.
     """
-    tables = (moments[label].second_moment for label in moments)
-    S = (table.to(device).to(torch.float64).div_(GRID**2) for table in tables)
+    tables = (moments[label].to(device).second_moment for label in moments)
+    S = (table.to(torch.float64).div_(GRID**2) for table in tables)
     return class_means(moments, device), S
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from redunet.core.columns import Columns
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.linalg import cholesky
 
@@ -42,6 +43,53 @@ def low_rank_factor(A: Tensor, most: int) -> Tensor | None:
         left = (left - column.square()).clamp_(min=0)
         left[pivot] = 0
     return columns.mT.contiguous() if float(left.max()) <= tolerance else None
+
+
+def columns_factor(held: Columns) -> Tensor | None:
+    """F with F Fᵀ = S up to rounding, for an S that is held by columns; S itself is never made.
+
+    The columns that hold S can be nearly dependent, and a factor made of them inaccurate. So they
+    are used only to choose others, as `low_rank_factor` would: those of rows that the other
+    rows are combinations of with small factors, which partial pivoting of an orthonormal basis
+    finds. These columns of S are computed exactly.
+
+    Parameters
+    ----------
+    held : Columns
+        Of a positive semi-definite S.
+
+    Returns
+    -------
+    Tensor of shape (d, r), float64, or None where rounding does not allow it
+    """
+    F = _factor(held.columns.mT.to(torch.float64), held.pivots)
+    if F is None:
+        return None
+    pivots = _independent_rows(torch.linalg.qr(F)[0])
+    F = _factor(held.expansion().rows(pivots).to(torch.float64), held.pivots.new_tensor(pivots))
+    if F is None:
+        return None
+    diagonal = held.diagonal.to(torch.float64)
+    left = (diagonal - F.square().sum(dim=1)).abs()
+    tolerance = (32 + F.shape[1]) * torch.finfo(F.dtype).eps * float(diagonal.max())
+    return F if float(left.max()) <= tolerance else None
+
+
+def _factor(rows: Tensor, places: Tensor) -> Tensor | None:
+    """F, (d, r), with F Fᵀ = S, by r rows of S at given places; None where they are dependent."""
+    L, info = torch.linalg.cholesky_ex(rows[:, places])
+    if bool(info):
+        return None
+    F: Tensor = torch.linalg.solve_triangular(L, rows, upper=False).mT
+    return F
+
+
+def _independent_rows(Q: Tensor) -> list[int]:
+    """The rows of Q, (d, r), that partial pivoting takes."""
+    order = list(range(len(Q)))
+    for i, j in enumerate(torch.linalg.lu_factor(Q)[1].tolist()):
+        order[i], order[j - 1] = order[j - 1], order[i]
+    return order[: Q.shape[1]]
 
 
 def gram_eigenvectors(B: Tensor, n: int) -> tuple[Tensor, Tensor]:

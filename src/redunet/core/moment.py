@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import torch
 from torch import Tensor
 
+from redunet.core.columns import Columns, compress, most_columns
 from redunet.core.grid import GRID
 from redunet.core.linalg import is_semidefinite
 from redunet.errors import DataError
@@ -15,45 +14,92 @@ MAX_COUNT = 2**23 - 1
 """Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
 
 
-@dataclass(frozen=True, eq=False)
 class Moment:
-    """Count, sum and second moment of one class, on the grid.
+    """Count, sum and second moment of one class, on the grid: a value, never changed.
+
+    A second moment of a rank below d / 2 is held by some of its columns, exactly;
+    `redunet.core.columns` says which. Of a class of few samples this is found out at once,
+    of others when it is first asked for, as it takes time.
 
     Parameters
     ----------
     count : int
     sum : Tensor of shape (d,), int64
-    second_moment : Tensor of shape (d, d), int64
+    second_moment : Tensor of shape (d, d), int64, or Columns
+    rank_at_most : int, default=None
+        What is known for certain of the rank of the second moment.
     """
 
-    count: int
-    sum: Tensor
-    second_moment: Tensor
-
-    def __post_init__(self) -> None:
-        if not 0 < self.count <= MAX_COUNT:
+    def __init__(
+        self,
+        count: int,
+        sum: Tensor,  # noqa: A002 - what it is
+        second_moment: Tensor | Columns,
+        rank_at_most: int | None = None,
+    ) -> None:
+        if not 0 < count <= MAX_COUNT:
             raise DataError(
-                f"expected 1 to {MAX_COUNT:,} samples in a class, got {self.count:,}: "
+                f"expected 1 to {MAX_COUNT:,} samples in a class, got {count:,}: "
                 f"the grid holds no more, so split the class"
             )
-        n = self.count
-        diagonal = self.second_moment.diagonal()
+        self.count, self.sum = count, sum
+        self._held, self._rank_at_most = second_moment, rank_at_most
+        self._settled = isinstance(second_moment, Columns)
+        low, high = self.diagonal.aminmax()
         if (
-            max(map(abs, self.sum.tolist())) > n * GRID
-            or int(diagonal.max()) > n * GRID**2
-            or int(diagonal.min()) < 0
+            max(map(abs, sum.tolist())) > count * GRID
+            or int(high) > count * GRID**2
+            or int(low) < 0
         ):
             raise DataError(
                 f"expected grid values of at most {GRID:,} in size, but the moments of a class "
-                f"of {n:,} samples exceed that: put the samples on the unit sphere first"
+                f"of {count:,} samples exceed that: put the samples on the unit sphere first"
             )
+        if count <= most_columns(len(sum)):
+            self._settle()
+
+    @property
+    def second_moment(self) -> Tensor:
+        """S: Tensor of shape (d, d), int64; computed each time where it is held by columns."""
+        if isinstance(self._held, Columns):
+            return self._held.expansion().whole()
+        return self._held
+
+    @property
+    def whole(self) -> Tensor | None:
+        """The second moment where it is held whole at present, without asking for its rank."""
+        return None if isinstance(self._held, Columns) else self._held
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns that hold the second moment; None where it is held whole."""
+        self._settle()
+        return self._held if isinstance(self._held, Columns) else None
+
+    @property
+    def diagonal(self) -> Tensor:
+        """The diagonal of the second moment: Tensor of shape (d,), int64."""
+        held = self._held
+        return held.diagonal if isinstance(held, Columns) else held.diagonal()
+
+    def _settle(self) -> None:
+        """Find out by what the second moment is to be held; its value does not change."""
+        whole = self._held
+        if not self._settled and isinstance(whole, Tensor):
+            diagonal = whole.diagonal().clone()
+            self._held = compress(whole, diagonal, self._rank_at_most) or whole
+        self._settled = True
 
     def __add__(self, other: Moment) -> Moment:
-        return Moment(
-            self.count + other.count,
-            self.sum + other.sum,
-            self.second_moment + other.second_moment,
-        )
+        return Moment(self.count + other.count, self.sum + other.sum, self._plus(other))
+
+    def _plus(self, other: Moment) -> Tensor | Columns:
+        """The sum of two second moments, by their columns where both and the sum have such."""
+        if isinstance(self._held, Columns) and isinstance(other._held, Columns):
+            both = self._held.expansion() + other._held.expansion()
+            diagonal = self.diagonal + other.diagonal
+            return compress(both, diagonal, both.rank_at_most) or both.whole()
+        return self.second_moment + other.second_moment
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moment):
@@ -61,7 +107,20 @@ class Moment:
         return (
             self.count == other.count
             and torch.equal(self.sum, other.sum)
-            and torch.equal(self.second_moment, other.second_moment)
+            and torch.equal(self.diagonal, other.diagonal)
+            and self._same_second_moment(other)
+        )
+
+    def _same_second_moment(self, other: Moment) -> bool:
+        if isinstance(self._held, Tensor) and isinstance(other._held, Tensor):
+            return torch.equal(self._held, other._held)
+        mine, theirs = self.columns, other.columns
+        # Equal matrices are held alike.
+        return (
+            mine is not None
+            and theirs is not None
+            and torch.equal(mine.pivots, theirs.pivots)
+            and torch.equal(mine.columns, theirs.columns)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -76,7 +135,7 @@ class Moment:
         """
         count = self.count - other.count
         total = self.sum - other.sum
-        second_moment = self.second_moment - other.second_moment
+        second_moment = self._minus(other)
         if count == 0 and not total.any() and not second_moment.any():
             return None
         if count > 0:
@@ -93,20 +152,31 @@ class Moment:
             f"withdraw only what was learnt, with the label it was learnt under"
         )
 
+    def _minus(self, other: Moment) -> Tensor:
+        if isinstance(self._held, Columns) and isinstance(other._held, Columns):
+            return (self._held.expansion() - other._held.expansion()).whole()
+        return self.second_moment - other.second_moment
+
     def to(self, device: str) -> Moment:
         """The same integers on a device."""
-        return replace(self, sum=self.sum.to(device), second_moment=self.second_moment.to(device))
+        moved = Moment.__new__(Moment)
+        moved.__dict__ |= self.__dict__ | {
+            "sum": self.sum.to(device),
+            "_held": self._held.to(device),
+        }
+        return moved
 
     def Sigma(self) -> Tensor:
         """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""
-        return self.second_moment.to(torch.float64).mul_(self.count / self._trace())
+        return self.second_moment.to(torch.float64).mul_(self.count / self.trace())
 
     def mean(self) -> Tensor:
         """Mean in the scale of `Sigma`: Tensor of shape (d,), float64."""
-        return self.sum.to(torch.float64).mul_((self.count * self._trace()) ** -0.5)
+        return self.sum.to(torch.float64).mul_((self.count * self.trace()) ** -0.5)
 
-    def _trace(self) -> int:
-        trace: int = sum(self.second_moment.diagonal().tolist())
+    def trace(self) -> int:
+        """The trace of the second moment, exactly; an error where it is 0."""
+        trace: int = sum(self.diagonal.tolist())
         if trace == 0:
             raise DataError(
                 "expected at least one sample that is not zero in each class, but a class has "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
@@ -18,8 +19,10 @@ import torch
 from torch import Tensor
 
 from redunet.core.accumulator import Accumulator, Space, rows_at_once, rows_to_wait_for, some_rows
+from redunet.core.factors import columns_factor
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.moment import Moment
+from redunet.core.packing import pack, unpack
 from redunet.errors import DataError
 
 Label: TypeAlias = int | str
@@ -124,7 +127,7 @@ class ClassMoments:
             for start in range(0, len(rows), step):
                 chunk = rows[start : start + step]
                 learning.add(embed(some_rows(X, chunk)))
-            table[label] = Moment(*learning.finish())
+            table[label] = self._learnt(label, learning)
         return ClassMoments(self.n_features, table)
 
     def update_from(
@@ -157,10 +160,9 @@ class ClassMoments:
         held: Counter[Label] = Counter()  # rows that wait
 
         def learn(label: Label) -> None:
-            for samples in waiting.pop(label):
+            for samples in waiting.pop(label, []):
                 for start in range(0, len(samples), step):
                     learning[label].add(embed(samples[start : start + step]))
-            learning[label].flush()
             held[label] = 0
 
         for X, y in batches:
@@ -173,14 +175,17 @@ class ClassMoments:
                 enough = rows_to_wait_for(d, samples[0].nbytes)
                 if held[label] and held[label] + len(rows) > enough:
                     learn(label)  # a few rows more would take a product of their own
+                    learning[label].flush()
                 waiting[label].append(samples)
                 held[label] += len(rows)
                 if held[label] >= enough:
                     learn(label)
-        for label in [*waiting]:
+                    learning[label].flush()
+        table = dict(self._table)
+        for label in [*learning]:
             learn(label)
-        table = {label: Moment(*learning.pop(label).finish()) for label in [*learning]}
-        return ClassMoments(self.n_features, self._table | table)
+            table[label] = self._learnt(label, learning.pop(label))
+        return ClassMoments(self.n_features, table)
 
     def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
         """The rows of each label, in the order in which labels first come."""
@@ -193,10 +198,19 @@ class ClassMoments:
         return rows_of
 
     def _accumulator(self, label: Label, space: Space) -> Accumulator:
-        """What goes on from the moment of one class, or from nothing."""
+        """What goes on from the moment of one class where it is held whole, or from nothing."""
         old = self._table.get(label)
-        start = (old.count, old.sum, old.second_moment) if old else None
-        return Accumulator(space, start)
+        if old is None or old.whole is None:
+            return Accumulator(space)
+        return Accumulator(space, (old.count, old.sum, old.whole))
+
+    def _learnt(self, label: Label, learning: Accumulator) -> Moment:
+        """The moment of one class with what its accumulator has summed."""
+        old, (count, total, second_moment) = self._table.get(label), learning.finish()
+        if old is not None and old.whole is not None:
+            return Moment(count, total, second_moment)
+        new = Moment(count, total, second_moment, rank_at_most=count)
+        return new if old is None else old + new
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
@@ -253,58 +267,57 @@ class ClassMoments:
 
     def each_Sigma(self, device: str = "cpu") -> Iterator[Tensor]:
         """The same one class at a time: Tensors of shape (d, d), float64."""
-        for label, moment in self._table.items():
-            try:
-                yield moment.to(device).Sigma()
-            except DataError as error:
-                raise DataError(f"class {label!r}: {error}") from None
+        for label in self._table:
+            yield self.Sigma_of(label, device)
+
+    def Sigma_of(self, label: Label, device: str = "cpu") -> Tensor:
+        """The same of one class: Tensor of shape (d, d), float64."""
+        with self._named(label):
+            return self[label].to(device).Sigma()
+
+    def factor_of(self, label: Label, most: int, device: str = "cpu") -> Tensor | None:
+        """F with F Fᵀ = Σ_j up to rounding, of a class that is held by columns.
+
+        Returns
+        -------
+        Tensor of shape (d, r), float64, or None
+            None where the class is held whole or by more than ``most`` columns, or where
+            rounding does not allow it.
+        """
+        moment = self[label]
+        held = moment.columns
+        if held is None or held.rank > most:
+            return None
+        with self._named(label):
+            scale = moment.count / moment.trace()
+        F = columns_factor(held.to(device))
+        return None if F is None else F.mul_(scale**0.5)
+
+    @contextmanager
+    def _named(self, label: Label) -> Iterator[None]:
+        """Let errors say which class they are about."""
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"class {label!r}: {error}") from None
 
     def means(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
         """Means of all classes, in the scale of `Sigma`: Tensor of shape (k, d)."""
         return torch.stack([moment.mean() for moment in self._table.values()]).to(device, dtype)
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """Everything but the labels, with second moments as packed lower triangles.
-
-        Returns
-        -------
-        dict with int64 tensors
-            ``counts`` (k,), ``sums`` (k, d), ``second_moments`` (k, d(d+1)/2).
-        """
-        k, d = len(self), self.n_features
-        lower = torch.ones(d, d, dtype=torch.bool).tril_()
-        packed = torch.empty(k, d * (d + 1) // 2, dtype=torch.int64)
-        for index, moment in enumerate(self._table.values()):
-            packed[index] = moment.second_moment[lower]
-        return {
-            "counts": torch.tensor(self.counts, dtype=torch.int64),
-            "sums": torch.stack([moment.sum for moment in self._table.values()]),
-            "second_moments": packed,
-        }
+        """Everything but the labels, in int64, as `redunet.core.packing` describes it."""
+        return pack([*self._table.values()])
 
     @classmethod
     def from_tensors(cls, labels: Sequence[Label], tensors: Mapping[str, Tensor]) -> ClassMoments:
         """The table that `to_tensors` took apart."""
-        counts, sums, packed = (tensors[key] for key in ("counts", "sums", "second_moments"))
-        k, d = sums.shape
-        if not k:  # then d is limited by nothing that the tensors hold
-            raise DataError("expected at least one class")
-        if any(tensor.dtype != torch.int64 for tensor in (counts, sums, packed)) or not d:
-            raise DataError("expected counts, sums and second moments in int64")
+        table = [*unpack(tensors)]
         if list(labels) != sorted(set(labels)):
             raise DataError("expected labels in order, each once")
-        if counts.shape != (k,) or packed.shape != (k, d * (d + 1) // 2) or len(labels) != k:
+        if len(labels) != len(table):
             raise DataError("expected counts, sums and second moments of the same classes")
-        lower = torch.ones(d, d, dtype=torch.bool).tril_()
-        table = {}
-        for label, count, total, triangle in zip(
-            labels, counts.tolist(), sums, packed, strict=True
-        ):
-            second_moment = torch.zeros(d, d, dtype=torch.int64)
-            second_moment[lower] = triangle
-            second_moment += second_moment.tril(-1).mT
-            table[label] = Moment(count, total.clone(), second_moment)
-        return cls(d, table)
+        return cls(len(table[0].sum), dict(zip(labels, table, strict=True)))
 
     def _known(self, labels: Iterable[Label]) -> list[Label]:
         labels = list(labels)

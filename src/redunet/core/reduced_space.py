@@ -45,18 +45,11 @@ class ReducedSpace:
     def of(cls, moments: ClassMoments, device: str = "cpu") -> ReducedSpace | None:
         """The space of the samples of all classes; None where it is hardly smaller than d."""
         d = moments.n_features
-        tables = [moments[label].second_moment for label in moments]
-        has = torch.zeros(d, dtype=torch.bool, device=device)
-        for second_moment in tables:
-            has |= second_moment.diagonal().to(device) != 0
-        features = has.nonzero()[:, 0]
-        basis = None
-        if sum(moments.counts) < WORTHWHILE * len(features):
-            total = has.new_zeros(len(features), len(features), dtype=torch.float64)
-            for second_moment in tables:
-                total += second_moment.to(device)[features][:, features]
-            factor = low_rank_factor(total, int(WORTHWHILE * len(features)))
-            basis = None if factor is None else torch.linalg.qr(factor)[0]
+        has = torch.zeros(d, dtype=torch.bool)
+        for label in moments:
+            has |= moments[label].diagonal != 0
+        features = has.nonzero()[:, 0].to(device)
+        basis = _basis(moments, features, int(WORTHWHILE * len(features)))
         size = len(features) if basis is None else basis.shape[1]
         return cls(d, features, basis) if size + 1 <= WORTHWHILE * d else None
 
@@ -77,6 +70,13 @@ class ReducedSpace:
             inside = self.basis.mT @ inside @ self.basis
             inside = (inside + inside.mT) / 2
         return torch.nn.functional.pad(inside, (0, 1, 0, 1))
+
+    def factor(self, F: Tensor) -> Tensor:
+        """A factor of Σ_j, (d, r), within the space: Tensor of shape (s + 1, r)."""
+        inside = F[self.features]
+        if self.basis is not None:
+            inside = self.basis.mT @ inside
+        return torch.nn.functional.pad(inside, (0, 0, 0, 1))
 
     def rows(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Samples within the space, and their parts outside of it.
@@ -126,6 +126,34 @@ class ReducedSpace:
         places = self.features
         full[:, places[:, None], places] = within
         return full
+
+
+def _basis(moments: ClassMoments, features: Tensor, most: int) -> Tensor | None:
+    """An orthonormal basis, (f, s), of the directions that some sample has.
+
+    None where there are more than ``most`` of them, or more samples.
+    """
+    held = [moments[label].columns for label in moments]
+    counts = zip(held, moments.counts, strict=True)
+    if sum(n if columns is None else columns.rank for columns, n in counts) > most:
+        return None
+    factors = []
+    for label in moments:
+        F = moments.factor_of(label, most, str(features.device))
+        if F is None:
+            Sigma_j = moments.Sigma_of(label, str(features.device))
+            F = low_rank_factor(Sigma_j[features][:, features], most)
+            if F is None:
+                return None
+        else:
+            F = F[features]
+        factors.append(F)
+    together = torch.cat(factors, dim=1)
+    # In as few directions as the sum of all second moments has.
+    values, vectors = torch.linalg.eigh(together.mT @ together)
+    needed = values > 32 * torch.finfo(values.dtype).eps * float(values[-1])
+    basis: Tensor = torch.linalg.qr(together @ vectors[:, needed])[0]
+    return basis
 
 
 @dataclass(frozen=True, eq=False)

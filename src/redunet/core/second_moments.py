@@ -16,7 +16,7 @@ from torch import Tensor
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors, low_rank_factor
 from redunet.core.low_rank import Stack, stacked
-from redunet.core.moments import ClassMoments
+from redunet.core.moments import ClassMoments, Label
 from redunet.core.reduced_space import ReducedSpace
 
 FACTORED_UP_TO = 0.25
@@ -54,22 +54,26 @@ class SecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
         space = ReducedSpace.of(moments, device)
         size = moments.n_features if space is None else space.size
+        most = int(FACTORED_UP_TO * size)
 
-        def within(Sigma_j: Tensor) -> Tensor:
+        def matrix(label: Label) -> Tensor:
+            Sigma_j = moments.Sigma_of(label, device)
             return Sigma_j if space is None else space.second_moment(Sigma_j)
 
-        factors, dense = {}, []
-        for j, Sigma_j in enumerate(moments.each_Sigma(device)):
-            F = low_rank_factor(within(Sigma_j), int(FACTORED_UP_TO * size))
+        factors, dense = {}, {}
+        for j, label in enumerate(moments):
+            F = moments.factor_of(label, most, device)
             if F is None:
-                dense.append(j)
+                F = low_rank_factor(matrix(label), most)
+            elif space is not None:
+                F = space.factor(F)
+            if F is None:
+                dense[j] = label
             else:
                 factors[j] = F.to(device, dtype)
         Sigma = torch.empty(len(dense), size, size, dtype=dtype, device=device)
-        place = dict(zip(dense, Sigma, strict=True))
-        for j, Sigma_j in enumerate(moments.each_Sigma(device)):
-            if j in place:
-                place[j].copy_(within(Sigma_j))
+        for Sigma_j, label in zip(Sigma, dense.values(), strict=True):
+            Sigma_j.copy_(matrix(label))
         space = None if space is None else space.to(dtype, device)
         return cls(tuple(dense), Sigma, stacked(factors), space)
 

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from redunet.core.moments import ClassMoments
+from redunet.core.packing import FIRST_NAMES
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError, ReduNetError
 from redunet.estimators import storage
@@ -47,8 +48,10 @@ class Model:
             From the settings in the file to the same settings, or an error where
             they are not those of the model that is to be read.
         """
-        tensors, content = storage.load(path)
+        tensors, content, version = storage.load_version(path)
         try:
+            if (version > 1) != ("n_columns" in tensors):
+                raise DataError("expected moments as this version of the format holds them")
             model = cls(
                 checked(content["settings"]),
                 State(
@@ -60,6 +63,9 @@ class Model:
                 ),
             )
             model._check()
+            if version == 1:  # all that it held of the moments is in the table now
+                old = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
+                tensors = old | model.state.moments.to_tensors()
             intact = storage.encode(*model._state()) == storage.encode(tensors, content)
         except (
             ReduNetError,

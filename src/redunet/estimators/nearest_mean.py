@@ -37,7 +37,7 @@ class NearestMeanScores(LinearScores):
 def nearest_mean(moments: ClassMoments, device: str = "cpu") -> NearestMeanScores:
     """Scores by the distance to class means; uses the diagonals of second moments alone."""
     means = class_means(moments, device)
-    squares = sum(int(moments[label].second_moment.diagonal().sum()) for label in moments)
+    squares = sum(int(moments[label].diagonal.sum()) for label in moments)
     n = means.new_tensor(moments.counts)
     within = squares / GRID**2 - float(n @ means.square().sum(dim=1))
     variance = max(within / (float(n.sum()) * means.shape[1]), LEAST_VARIANCE)

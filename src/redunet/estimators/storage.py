@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -22,8 +22,11 @@ from redunet.errors import FileAccessError, ModelFileError
 from redunet.files import write_bytes
 from redunet.untrusted import open_regular
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Of the files that are written; those of earlier versions are read."""
+
 _ENTRY = "redunet"
+T = TypeVar("T")
 
 
 def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Any) -> None:
@@ -50,6 +53,11 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     tensors : dict from name to Tensor
     content : what was saved with them
     """
+    return load_version(path)[:2]
+
+
+def load_version(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any, int]:
+    """What `load` gives, and the format version of the file."""
     with open_regular(path) as file:
         try:
             data = file.read()
@@ -70,21 +78,21 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
         raise ModelFileError(
             f"{path} is not a redunet model, or is damaged: take another copy of the file"
         ) from None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    if type(version) is int and version > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, and this redunet reads up to "
             f"{FORMAT_VERSION}: upgrade redunet"
         )
     content = entry.get("content")
     try:
-        intact = data == encode(tensors, content)
+        intact = type(version) is int and data == encode(tensors, content, version)
     except (ValueError, TypeError, RuntimeError):
         intact = False
-    if not intact:
+    if not intact or version < 1:
         raise ModelFileError(
             f"{path} was altered after it was saved: take another copy of the file"
         )
-    return tensors, content
+    return tensors, content, version
 
 
 def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -98,18 +106,31 @@ def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
     -------
     dict from name to bytes
     """
-    try:
-        with open_regular(path) as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
-        return {
+    return _of_header(
+        path,
+        lambda header: {
             name: end - begin
             for name, (begin, end) in sorted(
                 (name, entry["data_offsets"])
                 for name, entry in header.items()
                 if name != "__metadata__"
             )
-        }
+        },
+    )
+
+
+def version(path: str | os.PathLike[str]) -> int:
+    """The format version of a model file; only the file's header is read."""
+    return _of_header(
+        path, lambda header: int(json.loads(header["__metadata__"][_ENTRY])["version"])
+    )
+
+
+def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:
+    try:
+        with open_regular(path) as file:
+            length = int.from_bytes(file.read(8), "little")
+            return take(json.loads(file.read(length)))
     except FileAccessError:
         raise
     except OSError as error:
@@ -120,14 +141,14 @@ def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
         ) from None
 
 
-def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
+def encode(tensors: Mapping[str, Tensor], content: Any, version: int = FORMAT_VERSION) -> bytes:
     """The bytes of a model file: a function of its content alone."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
-    digest = hashlib.sha256(_canonical(content))
+    digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
     for name, tensor in plain.items():
         digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    entry = {"version": FORMAT_VERSION, "content": content, "checksum": digest.hexdigest()}
+    entry = {"version": version, "content": content, "checksum": digest.hexdigest()}
     return safetensors.torch.save(plain, {_ENTRY: _canonical(entry).decode("ascii")})
 
 

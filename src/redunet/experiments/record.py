@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from redunet._version import __version__
+from redunet.core.packing import NAMES
 from redunet.errors import SettingsError
 from redunet.estimators import metrics
 from redunet.experiments.experiment import with_defaults
@@ -26,7 +27,6 @@ from redunet.files import write_bytes
 VERSION = 2
 """Of the form of all records."""
 
-_MOMENTS = ("counts", "sums", "second_moments")
 _OF_A_RUN = (
     "joint",
     "rates",
@@ -167,7 +167,7 @@ def bytes_by_kind(sizes: Mapping[str, int]) -> dict[str, int]:
     kinds = {"parameters": 0, "moments": 0, "exemplars": 0}
     for name, size in sizes.items():
         kept = "exemplars" if name.startswith("exemplars.") else "parameters"
-        kinds["moments" if name in _MOMENTS else kept] += size
+        kinds["moments" if name in NAMES else kept] += size
     return kinds
 
 

@@ -30,7 +30,7 @@ def verify(path: Path) -> Found:
         "model": str(path),
         "estimator": model.name(),
         "intact": True,
-        "format": storage.FORMAT_VERSION,
+        "format": storage.version(path),
         "classes": len(model.moments_),
         "samples": sum(model.moments_.counts),
         "features": model.moments_.n_features,

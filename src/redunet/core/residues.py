@@ -1,0 +1,133 @@
+"""Exact arithmetic with 64-bit integers, as matrix products of their residues.
+
+An integer below 2⁶³ in size is known by its remainders modulo three primes just below 2²², whose
+product is above 2⁶⁵. Remainders are held in float64 as whole numbers of at most 2²¹ in size, so
+that the products of two of them are at most 2⁴² and a float64 sum of 2¹⁰ such products is exact,
+in any order and on any device: what is computed modulo the primes are ordinary matrix products.
+
+A remainder has one form except next to half a prime, where it may be on either side; zero is
+always 0.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+PRIMES = (4194301, 4194287, 4194277)
+"""The three largest primes below 2²²."""
+
+_TERMS = 2**10
+"""Products added before a remainder is taken: a sum of at most 2⁵², exact in float64."""
+
+_FIRST, _SECOND, _THIRD = PRIMES
+
+
+def _balanced(value: int, prime: int) -> float:
+    """The remainder of a whole number that is nearest to zero."""
+    remainder = value % prime
+    return float(remainder if remainder <= prime // 2 else remainder - prime)
+
+
+def reduce_(x: Tensor) -> Tensor:
+    """Take the remainders of whole numbers in place, and return them.
+
+    x / q is at most 2³¹ and computed within 2⁻²¹, so it is rounded to a whole number k no further
+    away than ½ + 2⁻²¹. k q and x − k q are whole numbers within 2⁵³, hence exact, and the latter
+    is at most q / 2 + 2 in size: 2²¹, as it is whole.
+
+    Parameters
+    ----------
+    x : Tensor of shape (3, ...), float64
+        Of at most 2⁵³ − 2²² in size; the first index is that of the prime.
+    """
+    primes, reciprocals = _over_primes(x.ndim, x.device)
+    return x.sub_((x * reciprocals).round_().mul_(primes))
+
+
+def product(A: Tensor, B: Tensor) -> Tensor:
+    """A B modulo the primes.
+
+    Parameters
+    ----------
+    A : Tensor of shape (3, m, n), float64, reduced
+    B : Tensor of shape (3, n, p), float64, reduced
+
+    Returns
+    -------
+    Tensor of shape (3, m, p), float64, reduced
+    """
+    out = reduce_(A[..., :_TERMS] @ B[:, :_TERMS])
+    for start in range(_TERMS, A.shape[-1], _TERMS):
+        part = slice(start, start + _TERMS)
+        out = reduce_(out.baddbmm_(A[..., part], B[:, part]))
+    return out
+
+
+def scaled(A: Tensor, factors: Tensor) -> Tensor:
+    """The rows of A, (3, m, n), times factors, (3, m), modulo the primes."""
+    return reduce_(A * factors[..., None])
+
+
+def inverses(values: list[float]) -> list[float]:
+    """1 / x modulo the primes, of one remainder other than 0 for each."""
+    return [_balanced(pow(int(x), -1, q), q) for x, q in zip(values, PRIMES, strict=True)]
+
+
+def residues(whole: Tensor) -> Tensor:
+    """The remainders of integers.
+
+    Parameters
+    ----------
+    whole : Tensor of shape (...), int64
+
+    Returns
+    -------
+    Tensor of shape (3, ...), float64, reduced
+    """
+    # In two halves of 32 bits; the upper one times 2³² modulo a prime is at most 2⁵².
+    upper, lower = (whole >> 32).to(torch.float64), (whole & 0xFFFFFFFF).to(torch.float64)
+    shift = lower.new_tensor([_balanced(2**32, q) for q in PRIMES]).view(-1, *[1] * lower.ndim)
+    return reduce_(upper * shift + lower)
+
+
+def integers(R: Tensor) -> Tensor:
+    """The integers of given remainders, by the Chinese remainder theorem.
+
+    They are x = a + q₁ (b + q₂ c), with a, b and c nearest to zero, so hardly more than half the
+    product of the primes in size. An integer of 64 bits with these remainders is less than a
+    seventh of that product and differs from x by a multiple of it: it is x. Where there is none,
+    the result is x modulo 2⁶⁴.
+
+    Parameters
+    ----------
+    R : Tensor of shape (3, ...), float64, reduced
+
+    Returns
+    -------
+    Tensor of shape (...), int64
+    """
+    a = R[0]
+    b = _reduce_one((R[1] - a) * _balanced(pow(_FIRST, -1, _SECOND), _SECOND), _SECOND)
+    c = _reduce_one((R[2] - a) * _balanced(pow(_FIRST, -1, _THIRD), _THIRD) - b, _THIRD)
+    c = _reduce_one(c.mul_(_balanced(pow(_SECOND, -1, _THIRD), _THIRD)), _THIRD)
+    high = c.mul_(_SECOND).add_(b)  # at most 2⁴³
+    return high.to(torch.int64).mul_(_FIRST).add_(a.to(torch.int64))
+
+
+def fits(R: Tensor) -> bool:
+    """Whether integers of 64 bits have the remainders R, (3, n)."""
+    return bool((reduce_(residues(integers(R)) - R) == 0).all())
+
+
+def _reduce_one(x: Tensor, prime: int) -> Tensor:
+    return x.sub_((x * (1 / prime)).round_().mul_(prime))
+
+
+@lru_cache
+def _over_primes(ndim: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The primes and their reciprocals, to combine with a tensor of shape (3, ...)."""
+    primes = torch.tensor(PRIMES, dtype=torch.float64, device=device).view(-1, *[1] * (ndim - 1))
+    return primes, 1 / primes

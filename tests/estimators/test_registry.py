@@ -41,12 +41,10 @@ def test_a_file_is_read_by_the_estimator_that_wrote_it(kind: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.safetensors")), ids=lambda p: p.stem)
-def test_earlier_files_tell_their_estimator(path: Path, tmp_path: Path) -> None:
+def test_earlier_files_tell_their_estimator(path: Path) -> None:
     model = estimators.load(path)
     _, _, kind = path.stem.partition("estimator-")
     assert type(model) is CLOSED_FORM.get(kind, ReduNetClassifier)
-    model.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 
 def test_names_that_people_use_and_short_ones() -> None:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.core.elimination import BLOCK, Elimination
+from redunet.core.elimination import BLOCK, Elimination, places
 from redunet.core.residues import fits, integers, product, reduce_, residues, scaled
 from redunet.errors import DataError
 
@@ -74,7 +74,8 @@ class Columns:
 
     def expansion(self) -> Expansion:
         """The whole matrix, to be computed row by row."""
-        r, block = self.rank, residues(self.columns[self.pivots].cpu())
+        r, own = self.rank, places(self.pivots.tolist())
+        block = residues(self.columns[own].cpu())
         elimination = Elimination(r)
         for start in range(0, r, BLOCK):
             part = slice(start, min(start + BLOCK, r))
@@ -148,7 +149,7 @@ class Expansion:
         """Remainders of some rows in some columns: Tensor of shape (3, n, m)."""
         return product(self.VW[..., rows].mT, self.W[..., columns])
 
-    def rows(self, rows: list[int]) -> Tensor:
+    def rows(self, rows: slice | list[int]) -> Tensor:
         """Some rows of S: Tensor of shape (n, d), int64."""
         return integers(self.residues(rows, slice(None)))
 
@@ -178,19 +179,19 @@ def compress(
     """
     d, most = len(diagonal), most_columns(len(diagonal))
     enough = d if rank_at_most is None else rank_at_most
-    elimination = Elimination(min(most, enough) + BLOCK)
+    elimination = Elimination(min(most + BLOCK, enough))
     pivots: list[int] = []
     for start in range(0, d, BLOCK):
         part = slice(start, start + BLOCK)
         taken = elimination.extend(
-            _residues(S, part, part), _residues(S, pivots, part), enough - len(pivots)
+            _residues(S, part, part), _residues(S, places(pivots), part), enough - len(pivots)
         )
         pivots += [start + j for j in taken]
         if len(pivots) > most:
             return None
         if len(pivots) == enough:
             break
-    rows = S[pivots] if isinstance(S, Tensor) else S.rows(pivots)
+    rows = S[places(pivots)] if isinstance(S, Tensor) else S.rows(places(pivots))
     held = Columns(diagonal.new_tensor(pivots), rows.mT.contiguous(), diagonal)
     known = len(pivots) == enough or _agree(S, held, elimination)
     return held if known else None
@@ -206,7 +207,7 @@ def _agree(S: Tensor | Expansion, held: Columns, elimination: Elimination) -> bo
     if isinstance(S, Expansion):
         # Enough, and less work: if W = W[:, p] Z with Z = B⁻¹ Cᵀ, then S = Zᵀ B Z = C B⁻¹ Cᵀ.
         Z = product(elimination.M.mT, expansion.VW)
-        if not bool(reduce_(S.W - product(S.W[..., held.pivots], Z)).any()):
+        if not bool(reduce_(S.W - product(S.W[..., places(held.pivots.tolist())], Z)).any()):
             return True
         return not any(bool(part.any()) for part in _upper(S - expansion, d))
     pairs = zip(_upper(S, d), _upper(expansion, d), strict=True)

@@ -54,16 +54,19 @@ class Elimination:
         list of int
             Which of the b rows were taken.
         """
-        Y = product(self.M, beside)
-        L = scaled(Y, self.v)
-        taken, N, v = _taken(reduce_(block - product(L.mT, Y)), most)
-        r, n = self.rank, len(taken)
-        if n:
-            below = product(product(N, L[..., taken].mT), self.M)
-            self._M[:, r : r + n, :r] = below.neg_()
-            self._M[:, r : r + n, r : r + n] = N
-            self._v[:, r : r + n] = v
-            self.rank += n
+        r, complement = self.rank, block
+        if r:
+            Y = product(self.M, beside)
+            L = scaled(Y, self.v)
+            complement = reduce_(block - product(L.mT, Y))
+        taken, N, v = _taken(complement, most)
+        new = slice(r, r + len(taken))
+        if r and taken:
+            below = product(product(N, L[..., places(taken)].mT), self.M)
+            self._M[:, new, :r] = below.neg_()
+        self._M[:, new, new] = N
+        self._v[:, new] = v
+        self.rank += len(taken)
         return taken
 
 
@@ -82,12 +85,13 @@ def _taken(T: Tensor, most: int) -> tuple[list[int], Tensor, Tensor]:
         M of the rows taken.
     v : Tensor of shape (3, n)
     """
-    b, taken, v = T.shape[-1], [], []
+    b, taken = T.shape[-1], list[int]()
+    v: list[list[float]] = []
     if bool(T.any()):
         identity = torch.eye(b, dtype=T.dtype).expand_as(T)
         T = torch.cat([T, identity], dim=2)
         for j in range(b):
-            row = reduce_(T[:, j])  # only here: before it is a sum of at most b products
+            row = reduce_(T[:, j])  # only here: till now it is a sum of at most b products
             pivot = row[:, j].tolist()
             if not all(pivot):
                 continue
@@ -97,5 +101,13 @@ def _taken(T: Tensor, most: int) -> tuple[list[int], Tensor, Tensor]:
                 break
             factors = reduce_(row[:, j + 1 : b] * row.new_tensor(v[-1])[:, None])
             T[:, j + 1 :].addcmul_(factors[..., None], row[:, None], value=-1)
-    N = T[:, taken, -b:][..., taken]
+    of = places(taken)
+    N = T[..., -b:][:, of][..., of]
     return taken, N, T.new_tensor(v).reshape(len(taken), len(PRIMES)).mT
+
+
+def places(of: list[int]) -> slice | list[int]:
+    """Indices, as a slice where they follow each other: taking these copies nothing."""
+    if of and of == list(range(of[0], of[-1] + 1)):
+        return slice(of[0], of[-1] + 1)
+    return of

@@ -275,7 +275,7 @@ class ClassMoments:
         with self._named(label):
             return self[label].to(device).Sigma()
 
-    def factor_of(self, label: Label, most: int, device: str = "cpu") -> Tensor | None:
+    def factor_of(self, label: Label, most: int) -> Tensor | None:
         """F with F Fᵀ = Σ_j up to rounding, of a class that is held by columns.
 
         Returns
@@ -290,7 +290,7 @@ class ClassMoments:
             return None
         with self._named(label):
             scale = moment.count / moment.trace()
-        F = columns_factor(held.to(device))
+        F = columns_factor(held)
         return None if F is None else F.mul_(scale**0.5)
 
     @contextmanager

@@ -137,16 +137,17 @@ def _basis(moments: ClassMoments, features: Tensor, most: int) -> Tensor | None:
     counts = zip(held, moments.counts, strict=True)
     if sum(n if columns is None else columns.rank for columns, n in counts) > most:
         return None
+    device = str(features.device)
     factors = []
     for label in moments:
-        F = moments.factor_of(label, most, str(features.device))
+        F = moments.factor_of(label, most)
         if F is None:
-            Sigma_j = moments.Sigma_of(label, str(features.device))
+            Sigma_j = moments.Sigma_of(label, device)
             F = low_rank_factor(Sigma_j[features][:, features], most)
             if F is None:
                 return None
         else:
-            F = F[features]
+            F = F.to(device)[features]
         factors.append(F)
     together = torch.cat(factors, dim=1)
     # In as few directions as the sum of all second moments has.

@@ -22,6 +22,10 @@ PRIMES = (4194301, 4194287, 4194277)
 _TERMS = 2**10
 """Products added before a remainder is taken: a sum of at most 2⁵², exact in float64."""
 
+_WHOLE = 1.5 * 2.0**52
+"""Added and subtracted again, it rounds what is below 2⁵¹ in size to whole numbers; PyTorch's own
+rounding starts threads for a few numbers, and waits for them."""
+
 _FIRST, _SECOND, _THIRD = PRIMES
 
 
@@ -44,7 +48,7 @@ def reduce_(x: Tensor) -> Tensor:
         Of at most 2⁵³ − 2²² in size; the first index is that of the prime.
     """
     primes, reciprocals = _over_primes(x.ndim, x.device)
-    return x.sub_((x * reciprocals).round_().mul_(primes))
+    return x.sub_((x * reciprocals).add_(_WHOLE).sub_(_WHOLE).mul_(primes))
 
 
 def product(A: Tensor, B: Tensor) -> Tensor:
@@ -123,7 +127,7 @@ def fits(R: Tensor) -> bool:
 
 
 def _reduce_one(x: Tensor, prime: int) -> Tensor:
-    return x.sub_((x * (1 / prime)).round_().mul_(prime))
+    return x.sub_((x * (1 / prime)).add_(_WHOLE).sub_(_WHOLE).mul_(prime))
 
 
 @lru_cache

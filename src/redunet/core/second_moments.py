@@ -1,8 +1,8 @@
 """Second moments of all classes as the construction needs them: as matrices or as factors.
 
-A class whose second moment has a rank well below d is stored as a factor, and
-directions that no sample has are left out; both are exact, and chosen here
-from the moments alone.
+A class whose second moment has a rank well below d is stored as a factor, read from the
+columns that hold it, and directions that no sample has are left out; both are exact, and
+chosen here from the moments alone.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from redunet.core.eigenvectors import top_eigenvectors
-from redunet.core.factors import gram_eigenvectors, low_rank_factor
+from redunet.core.factors import gram_eigenvectors
 from redunet.core.low_rank import Stack, stacked
-from redunet.core.moments import ClassMoments, Label
+from redunet.core.moments import ClassMoments
 from redunet.core.reduced_space import ReducedSpace
 
 FACTORED_UP_TO = 0.25
@@ -54,26 +54,18 @@ class SecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
         space = ReducedSpace.of(moments, device)
         size = moments.n_features if space is None else space.size
-        most = int(FACTORED_UP_TO * size)
-
-        def matrix(label: Label) -> Tensor:
-            Sigma_j = moments.Sigma_of(label, device)
-            return Sigma_j if space is None else space.second_moment(Sigma_j)
-
         factors, dense = {}, {}
         for j, label in enumerate(moments):
-            F = moments.factor_of(label, most, device)
-            if F is None:
-                F = low_rank_factor(matrix(label), most)
-            elif space is not None:
-                F = space.factor(F)
+            F = moments.factor_of(label, int(FACTORED_UP_TO * size))
             if F is None:
                 dense[j] = label
             else:
-                factors[j] = F.to(device, dtype)
+                F = F.to(device)
+                factors[j] = (F if space is None else space.factor(F)).to(dtype)
         Sigma = torch.empty(len(dense), size, size, dtype=dtype, device=device)
-        for Sigma_j, label in zip(Sigma, dense.values(), strict=True):
-            Sigma_j.copy_(matrix(label))
+        for out, label in zip(Sigma, dense.values(), strict=True):
+            Sigma_j = moments.Sigma_of(label, device)
+            out.copy_(Sigma_j if space is None else space.second_moment(Sigma_j))
         space = None if space is None else space.to(dtype, device)
         return cls(tuple(dense), Sigma, stacked(factors), space)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from redunet.core.linalg import (
     congruence_,
+    is_surely_definite,
     lower_product_,
     mirror_,
     spd_inverse,
@@ -120,3 +123,15 @@ def test_the_lower_triangle_of_a_product(d: int) -> None:
 
 def test_a_cpu_treats_one_matrix_at_a_time() -> None:
     assert list(stacks(torch.empty(3, 2, 2))) == [slice(0, 1), slice(1, 2), slice(2, 3)]
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 40), st.integers(0, 12), st.integers(0, 1000))
+def test_only_positive_definite_matrices_are_surely_so(d: int, zeros: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    X = torch.randint(-9, 10, (max(1, d - zeros), d), generator=draw).double()
+    A = X.mT @ X  # exact, and singular where there are fewer rows than columns
+    if zeros and d > 1:
+        assert not is_surely_definite(A)
+    assert is_surely_definite(A + torch.eye(d) * 1e-6 * float(A.trace()))
+    assert not is_surely_definite(A - torch.eye(d) * (float(A[0, 0]) + 1))

@@ -18,8 +18,10 @@ matrices are held in equal form. And what is held gives S back, because that is 
 **How the condition is checked.** Where the rank of S modulo each prime is known to be at most u,
 and u columns have joined, B has all of that rank: the condition holds, and no later column can
 join, as all Schur complements are 0. So it is with u samples, S = XᵀX, that are independent, and
-with the sum of two matrices that are held by u columns together. Otherwise the condition is
-evaluated for all of S. No step relies on luck with the primes, nor on S being a moment of samples.
+with the sum of two matrices that are held by u columns together. Where a block of half the size
+is proven to be positive definite, by a factorisation in float64 that allows for rounding, the
+rank is at least d / 2 and S is held whole. (Only a matrix made on purpose could have that rank and
+a lower one modulo all three primes.) Otherwise the condition is evaluated for all of S.
 
 **Which rank.** Where S is a moment of samples, positive semi-definite, a Schur complement of 0 on
 the diagonal is one of 0 in its row. So p are the first independent columns over the rationals, and
@@ -37,6 +39,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.elimination import BLOCK, Elimination, places
+from redunet.core.linalg import is_surely_definite
 from redunet.core.residues import fits, integers, product, reduce_, residues, scaled
 from redunet.errors import DataError
 
@@ -179,6 +182,8 @@ def compress(
     """
     d, most = len(diagonal), most_columns(len(diagonal))
     enough = d if rank_at_most is None else rank_at_most
+    if enough > most and isinstance(S, Tensor) and _has_high_rank(S, diagonal, most + 1):
+        return None
     elimination = Elimination(min(most + BLOCK, enough))
     pivots: list[int] = []
     for start in range(0, d, BLOCK):
@@ -195,6 +200,12 @@ def compress(
     held = Columns(diagonal.new_tensor(pivots), rows.mT.contiguous(), diagonal)
     known = len(pivots) == enough or _agree(S, held, elimination)
     return held if known else None
+
+
+def _has_high_rank(S: Tensor, diagonal: Tensor, size: int) -> bool:
+    """Whether a block of S of this size is proven to be regular, in much less time."""
+    largest = diagonal.topk(size).indices.sort().values
+    return is_surely_definite(S[largest][:, largest].to(torch.float64))
 
 
 def _residues(S: Tensor | Expansion, rows: slice | list[int], columns: slice) -> Tensor:

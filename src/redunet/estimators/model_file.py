@@ -66,7 +66,7 @@ class Model:
             if version == 1:  # all that it held of the moments is in the table now
                 old = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
                 tensors = old | model.state.moments.to_tensors()
-            intact = storage.encode(*model._state()) == storage.encode(tensors, content)
+            intact = storage.alike(model._state(), (tensors, content))
         except (
             ReduNetError,
             ArithmeticError,

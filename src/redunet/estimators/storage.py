@@ -152,6 +152,23 @@ def encode(tensors: Mapping[str, Tensor], content: Any, version: int = FORMAT_VE
     return safetensors.torch.save(plain, {_ENTRY: _canonical(entry).decode("ascii")})
 
 
+def alike(one: tuple[Mapping[str, Tensor], Any], other: tuple[Mapping[str, Tensor], Any]) -> bool:
+    """Whether two pairs of tensors and content give the same file, to the byte."""
+    (mine, content), (theirs, other_content) = one, other
+    return (
+        mine.keys() == theirs.keys()
+        and _canonical(content) == _canonical(other_content)
+        and all(_same_bits(tensor, theirs[name]) for name, tensor in mine.items())
+    )
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    bits, others = (t.cpu().contiguous().reshape(-1).view(torch.uint8) for t in (one, other))
+    return torch.equal(bits, others)
+
+
 def _canonical(value: Any) -> bytes:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")

@@ -50,6 +50,15 @@ def test_moments_and_files_are_those_of_the_cpu() -> None:
     assert file_hash(one) == file_hash(other)
 
 
+@pytest.mark.parametrize("n", [1, 40, 140])
+def test_second_moments_held_by_columns_are_those_of_the_cpu(n: int) -> None:
+    data = torch.randn(n, 300, generator=torch.Generator().manual_seed(0))
+    moment = ClassMoments(300).update(data, [0] * n, device="cuda")[0]
+    assert moment.columns is not None
+    assert moment.columns.rank == n
+    assert torch.equal(moment.to("cuda").second_moment.cpu(), moment.second_moment)
+
+
 IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
 
 

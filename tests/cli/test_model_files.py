@@ -373,7 +373,7 @@ def test_inspect_compares_a_bounded_number_of_classes(tmp_path: Path, estimator:
 
 def test_verify_reads_every_byte(tmp_path: Path, model: Path) -> None:
     said = done("verify", model).stdout
-    assert f"{model} is intact: 4 classes, 60 samples, 12 features, format 2." in said
+    assert f"{model} is intact: 4 classes, 60 samples, 12 features, format 1." in said
     assert done("verify", model, "--quiet").output == ""
     data = bytearray(model.read_bytes())
     data[-1] ^= 1

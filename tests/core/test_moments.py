@@ -208,7 +208,7 @@ def test_sigma_has_trace_n_and_matches_the_samples() -> None:
 
 def test_taken_apart_and_put_together() -> None:
     tensors = WHOLE.to_tensors()
-    assert tensors["second_moments"].shape == (4 * 45,)
+    assert tensors["second_moments"].shape == (4, 45)
     assert ClassMoments.from_tensors(WHOLE.labels, tensors) == WHOLE
 
 

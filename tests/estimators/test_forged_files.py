@@ -21,9 +21,16 @@ ORIGINALS = {path.stem: original(path) for path in FIXTURES}
 WITHOUT_CLASSES = {
     "counts": torch.zeros(0, dtype=torch.int64),
     "sums": torch.zeros(0, 50_000, dtype=torch.int64),
-    "n_columns": torch.zeros(0, dtype=torch.int64),
+    "second_moments": torch.zeros(0, 50_000 * 50_001 // 2, dtype=torch.int64),
+}
+NO_COLUMNS = {
+    "counts": torch.ones(2, dtype=torch.int64),
+    "sums": torch.zeros(2, 50_000, dtype=torch.int64),
+    "n_columns": torch.full((2,), 50_000),
+    "pivots": torch.zeros(0, dtype=torch.int64),
     "second_moments": torch.zeros(0, dtype=torch.int64),
 }
+NO_FEATURES = {"sums": torch.zeros(10**9, 0, dtype=torch.int64)}
 
 
 def forged(path: Path, name: str, tensors: dict[str, Any], changes: dict[str, Any]) -> Path:
@@ -54,6 +61,8 @@ LIFT = {"seed": 0, "relu": True, "centred": False, "learnt_from_data": False}
 WEIGHTS = {"seed": 0, "input_shape": [600], "learnt_from_data": False}
 HOSTILE: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "no-classes": ("default-words", WITHOUT_CLASSES, {"labels": []}, "at least one class"),
+    "no-columns": ("default-words", NO_COLUMNS, {"labels": ["a", "b"]}, "of the same classes"),
+    "no-features": ("default-words", NO_FEATURES, {}, "and features"),
     "layers": ("default-words", {}, {"settings.n_layers": 10**9}, "from 0 to 10,000"),
     "sharpness": ("default-words", {}, {"settings.sharpness": 1e308}, "at most 1e"),
     "mirrors": ("default-words", {}, {"embedding.features": nested("mirrored", 40)}, "at most 8"),

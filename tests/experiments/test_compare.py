@@ -121,7 +121,12 @@ def test_bytes_are_those_in_the_file(tmp_path: Path) -> None:
         kept = run["tasks"][-1]["bytes"]
         assert sum(kept.values()) == sum(t.numel() * t.element_size() for t in stored.values())
         assert kept["exemplars"] == (20 * 64 if name == "er" else 0)
-        assert kept["moments"] == ((10 + 640 + 10 * 64 * 65 // 2) * 8 if name == "redunet" else 0)
+        moments = 0
+        if name == "redunet":  # of few samples: each class is held by some of its 64 columns
+            ranks = stored["n_columns"].tolist()
+            moments = 8 * (10 + 640 + 10 + sum(r + 64 * r - r * (r - 1) // 2 for r in ranks))
+            assert max(ranks) < 32
+        assert kept["moments"] == moments
         assert method["raw_data_kept"] is (name == "er")
     of_er = [task["bytes"]["exemplars"] for task in by_method(record)["er"]["runs"][0]["tasks"]]
     assert of_er == [4 * 64 * number for number in range(1, 6)]

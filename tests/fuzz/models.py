@@ -132,7 +132,9 @@ def _mutate(
         _nest(rng, content, tensors)
     else:
         other, values = rng.choice(originals)
-        tensors |= {name: other[name].clone() for name in NAMES}
+        for name in NAMES:
+            tensors.pop(name, None)
+        tensors |= {name: other[name].clone() for name in NAMES if name in other}
         content["labels"] = copy.deepcopy(values["labels"])
         content["label_type"] = values["label_type"]
 

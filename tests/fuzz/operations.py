@@ -17,11 +17,11 @@ from redunet import ReduNetClassifier
 from redunet.core.grid import GRID, unit_rows
 from redunet.estimators import MomentEstimator, NearestMean, load
 
-N, D, K = 40, 5, 6
-SAMPLES = np.random.default_rng(0).standard_normal((N, D)) * 10.0 ** np.arange(-2, 3)
+N, D, K = 40, 13, 6
+SAMPLES = np.random.default_rng(0).standard_normal((N, D)) * 10.0 ** (np.arange(D) / 3 - 2)
 GRIDDED = (unit_rows(torch.from_numpy(SAMPLES)) * GRID).round().to(torch.int64).numpy()
 LABELS = np.arange(N) % K
-NAMES = list("abcde")
+NAMES = list("abcdefghijklm")
 MOST_ROWS = 60
 
 Held = Counter[int]

@@ -2,7 +2,8 @@
 
 A class is given by the columns that hold its second moment, or by all d of them, row after row and
 without the entries that symmetry repeats: of the rows that belong to a column, those above the
-diagonal. Of r columns that leaves r d − r (r − 1) / 2 entries; of all d, the lower triangle.
+diagonal. Of r columns that leaves r d − r (r − 1) / 2 entries; of all d, the lower triangle. Where
+all classes are held whole, there is nothing to say about columns, and nothing is said.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from redunet.core.columns import Columns
 from redunet.core.moment import Moment
 from redunet.errors import DataError
 
-NAMES = ("counts", "sums", "n_columns", "pivots", "second_moments")
-"""Of the tensors."""
-
 FIRST_NAMES = ("counts", "sums", "second_moments")
-"""Of those in files of version 1, with all triangles in ``second_moments`` (k, d(d+1)/2)."""
+"""Of the tensors that are always there, and the only ones in files of version 1."""
+
+NAMES = (*FIRST_NAMES, "n_columns", "pivots")
+"""Of all tensors."""
 
 
 def pack(table: Sequence[Moment]) -> dict[str, Tensor]:
@@ -33,9 +34,10 @@ def pack(table: Sequence[Moment]) -> dict[str, Tensor]:
     Returns
     -------
     dict with int64 tensors
-        ``counts`` (k,); ``sums`` (k, d); ``n_columns`` (k,), of which d means all;
-        ``pivots``, the places of the columns of one class after the other, of those that have
-        fewer than d; ``second_moments``, the entries of one class after the other.
+        ``counts`` (k,), ``sums`` (k, d) and ``second_moments`` (k, d(d+1)/2) where all classes are
+        held whole. Otherwise also ``n_columns`` (k,), of which d means all, and ``pivots``, the
+        places of the columns of one class after the other, of those that have fewer than d;
+        then ``second_moments`` has one dimension, the entries of one class after the other.
     """
     d, held = len(table[0].sum), [moment.columns for moment in table]
     n_columns = [d if columns is None else columns.rank for columns in held]
@@ -47,38 +49,44 @@ def pack(table: Sequence[Moment]) -> dict[str, Tensor]:
         else:
             part.copy_(columns.columns[_needed(d, columns.pivots)])
     pivots = [columns.pivots for columns in held if columns is not None]
-    return {
-        "counts": torch.tensor([moment.count for moment in table]),
-        "sums": torch.stack([moment.sum for moment in table]),
+    counts = torch.tensor([moment.count for moment in table])
+    tensors = {"counts": counts, "sums": torch.stack([moment.sum for moment in table])}
+    if not pivots:
+        return tensors | {"second_moments": entries.reshape(len(table), -1)}
+    return tensors | {
         "n_columns": torch.tensor(n_columns),
-        "pivots": torch.cat([torch.empty(0, dtype=torch.int64), *pivots]),
+        "pivots": torch.cat(pivots),
         "second_moments": entries,
     }
 
 
 def unpack(tensors: Mapping[str, Tensor]) -> Iterator[Moment]:
-    """The classes that `pack` gave, or those of a file of version 1, all checked."""
-    names = NAMES if "n_columns" in tensors else FIRST_NAMES
-    if any(tensors[name].dtype != torch.int64 for name in names):
+    """The classes that `pack` gave, all checked.
+
+    Tensors without ``n_columns`` may be those of a class that is to be held by columns: until
+    version 2, all files were such.
+    """
+    with_columns = "n_columns" in tensors
+    if any(tensors[name].dtype != torch.int64 for name in (NAMES if with_columns else FIRST_NAMES)):
         raise DataError("expected counts, sums and second moments in int64")
     counts, sums, entries = (tensors[name] for name in FIRST_NAMES)
     k, d = sums.shape
-    if not k:  # then d is limited by nothing that the tensors hold
-        raise DataError("expected at least one class")
-    n_columns = tensors.get("n_columns", torch.full((k,), d))
-    pivots = tensors.get("pivots", n_columns[:0])
-    ranks = n_columns.tolist() if n_columns.shape == (k,) else []
+    if not k or not d:  # then the other is limited by nothing that the tensors hold
+        raise DataError("expected at least one class, and features")
+    ranks, pivots = torch.full((k,), d), counts[:0]
+    if with_columns:
+        ranks, pivots = tensors["n_columns"], tensors["pivots"]
+    n_columns = ranks.flatten().tolist()
     if (
-        not d
-        or counts.shape != (k,)
-        or len(ranks) != k
-        or not all(0 <= r <= d for r in ranks)
-        or pivots.shape != (sum(r for r in ranks if r < d),)
-        or entries.shape
-        != ((sum(_size(d, r) for r in ranks),) if names is NAMES else (k, _size(d, d)))
+        counts.shape != (k,)
+        or ranks.shape != (k,)
+        or not all(0 <= r <= d for r in n_columns)
+        or pivots.shape != (sum(r for r in n_columns if r < d),)
+        or entries.shape[:-1] != (() if with_columns else (k,))
+        or entries.numel() != sum(_size(d, r) for r in n_columns)
     ):
         raise DataError("expected counts, sums and second moments of the same classes")
-    return _moments(counts.tolist(), sums, ranks, pivots, entries.reshape(-1))
+    return _moments(counts.tolist(), sums, n_columns, pivots, entries.reshape(-1))
 
 
 def _moments(

@@ -48,10 +48,8 @@ class Model:
             From the settings in the file to the same settings, or an error where
             they are not those of the model that is to be read.
         """
-        tensors, content, version = storage.load_version(path)
+        tensors, content = storage.load(path)
         try:
-            if (version > 1) != ("n_columns" in tensors):
-                raise DataError("expected moments as this version of the format holds them")
             model = cls(
                 checked(content["settings"]),
                 State(
@@ -63,9 +61,9 @@ class Model:
                 ),
             )
             model._check()
-            if version == 1:  # all that it held of the moments is in the table now
-                old = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
-                tensors = old | model.state.moments.to_tensors()
+            if "n_columns" not in tensors:  # an early file may hold all columns of any class
+                others = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
+                tensors = others | model.state.moments.to_tensors()
             intact = storage.alike(model._state(), (tensors, content))
         except (
             ReduNetError,

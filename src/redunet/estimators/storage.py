@@ -23,7 +23,7 @@ from redunet.files import write_bytes
 from redunet.untrusted import open_regular
 
 FORMAT_VERSION = 2
-"""Of the files that are written; those of earlier versions are read."""
+"""The latest format. A file has the first that holds what is in it, so that earlier files stay."""
 
 _ENTRY = "redunet"
 T = TypeVar("T")
@@ -53,11 +53,6 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     tensors : dict from name to Tensor
     content : what was saved with them
     """
-    return load_version(path)[:2]
-
-
-def load_version(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any, int]:
-    """What `load` gives, and the format version of the file."""
     with open_regular(path) as file:
         try:
             data = file.read()
@@ -78,21 +73,21 @@ def load_version(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any, 
         raise ModelFileError(
             f"{path} is not a redunet model, or is damaged: take another copy of the file"
         ) from None
-    if type(version) is int and version > FORMAT_VERSION:
+    if isinstance(version, int) and version > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, and this redunet reads up to "
             f"{FORMAT_VERSION}: upgrade redunet"
         )
     content = entry.get("content")
     try:
-        intact = type(version) is int and data == encode(tensors, content, version)
+        intact = data == encode(tensors, content)
     except (ValueError, TypeError, RuntimeError):
         intact = False
-    if not intact or version < 1:
+    if not intact:
         raise ModelFileError(
             f"{path} was altered after it was saved: take another copy of the file"
         )
-    return tensors, content, version
+    return tensors, content
 
 
 def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -141,15 +136,21 @@ def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:
         ) from None
 
 
-def encode(tensors: Mapping[str, Tensor], content: Any, version: int = FORMAT_VERSION) -> bytes:
+def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     """The bytes of a model file: a function of its content alone."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
+    version = _version(tensors)
     digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
     for name, tensor in plain.items():
         digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     entry = {"version": version, "content": content, "checksum": digest.hexdigest()}
     return safetensors.torch.save(plain, {_ENTRY: _canonical(entry).decode("ascii")})
+
+
+def _version(tensors: Mapping[str, Tensor]) -> int:
+    """2 where a class may be held by some columns of its second moment."""
+    return 2 if "n_columns" in tensors else 1
 
 
 def alike(one: tuple[Mapping[str, Tensor], Any], other: tuple[Mapping[str, Tensor], Any]) -> bool:

@@ -133,5 +133,5 @@ def test_only_positive_definite_matrices_are_surely_so(d: int, zeros: int, seed:
     A = X.mT @ X  # exact, and singular where there are fewer rows than columns
     if zeros and d > 1:
         assert not is_surely_definite(A)
-    assert is_surely_definite(A + torch.eye(d) * 1e-6 * float(A.trace()))
+    assert is_surely_definite(A + torch.eye(d) * (1 + 1e-6 * float(A.trace())))
     assert not is_surely_definite(A - torch.eye(d) * (float(A[0, 0]) + 1))

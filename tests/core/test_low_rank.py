@@ -24,7 +24,7 @@ from redunet.core.network import ReduNet, build_network, extend_network
 from redunet.core.rate import Coding
 from redunet.core.readouts import NearestSubspace
 from redunet.core.reduced_space import ReducedLayer, ReducedSpace
-from redunet.core.second_moments import SecondMoments
+from redunet.core.second_moments import FACTORED_UP_TO, SecondMoments
 from tests import plain
 
 STEPS = Schedule(5, 0.4, 0.9, "relative")
@@ -91,7 +91,9 @@ def test_everything_is_as_in_the_plain_construction(case: str, keep: bool) -> No
     X, y = samples(d, counts, zeros)
     network = build_network(moments_of(X, y), EPS, STEPS, keep=keep)
     layers, first = parts(network)
-    assert bool(first.stacks) == ("factors" in case or min(counts) <= first.Sigma.shape[-1] // 4)
+    assert bool(first.stacks) == (
+        "factors" in case or min(counts) <= int(FACTORED_UP_TO * first.Sigma.shape[-1])
+    )
     assert (layers.space is not None) == ("zero" in case or "fewer" in case)
     # New samples have a part in every direction.
     new = np.random.default_rng(1).standard_normal((7, d))
@@ -194,7 +196,7 @@ def test_layers_say_what_they_are_made_of() -> None:
 
 
 def test_a_class_that_fills_its_space_turns_to_a_matrix() -> None:
-    X, y = samples(40, [10, 11, 60], seed=3)
+    X, y = samples(40, [16, 17, 60], seed=3)
     _, first = parts(build_network(moments_of(X, y), EPS, STEPS))
     assert first.dense == (1, 2)
     assert [stack.classes for stack in first.stacks] == [(0,)]

@@ -106,11 +106,12 @@ def test_the_moments_after_each_layer_are_open_to_inspection(large: Any) -> None
     network = build_network(moments_of(X, y), 0.5, PAPER, keep=False)
     trail = list(network.moments())
     assert len(trail) == 61
-    assert torch.equal(trail[0], moments_of(X, y).Sigma())
+    assert error(trail[0], moments_of(X, y).Sigma()) < 1e-14
     assert torch.equal(trail[-1], network.last_moments())
     rates = [rate_reduction(Sigma, network.counts, 0.5) for Sigma in trail[:-1]]
-    assert rates == [layer.rate for layer in network.layers] == list(network.rates())
-    assert list(stripped(network).rates()) == rates
+    made = [layer.rate for layer in network.layers]
+    assert made == list(network.rates()) == list(stripped(network).rates())
+    assert [rate.delta_R for rate in made] == pytest.approx([r.delta_R for r in rates], rel=1e-12)
     for mine, theirs in zip(stripped(network).moments(), trail, strict=True):
         assert error(mine, theirs) < 1e-9
     by_samples = reference.train(reference.gridded(X), y, 7, 0.5, 0.5, 0.933)
@@ -211,7 +212,7 @@ def test_layers_are_a_sequence_however_they_are_held(small: Any, form: str) -> N
 
 def stripped(network: ReduNet) -> ReduNet:
     """The network as Algorithm 1 may know it: layers and scalars, no moments."""
-    matrices = [Layer(a.E, a.C, a.gamma, a.step, a.rate) for a in network.layers]
+    matrices = [Layer(a.E, a.C, a.coding, a.step, a.rate) for a in network.layers]
     layers = GivenLayers(matrices, network.counts, network.eps)
     return ReduNet(network.labels, network.counts, network.eps, network.schedule, layers)
 
@@ -307,7 +308,7 @@ def test_batches_of_bounded_memory_move_samples_alike(small: Any) -> None:
     Z = unit_rows(torch.from_numpy(X))
     whole = network.transform(Z, 1.0)
     for batch_bytes in (1, 5000, 20000):
-        assert error(network.transform(Z, 1.0, batch_bytes), whole) < 1e-12
+        assert error(network.transform(Z, 1.0, batch_bytes=batch_bytes), whole) < 1e-12
         shares = network.memberships(Z, 1.0, batch_bytes)
         assert torch.allclose(shares, network.memberships(Z, 1.0), rtol=0, atol=1e-12)
 

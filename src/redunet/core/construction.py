@@ -103,6 +103,21 @@ class LayerSequence(Sequence[AbstractLayer]):
         """The same layers, to be kept."""
         return self
 
+    def probes(self, n: int) -> Tensor | None:
+        """At most n normal samples with the classes' second moments, where these are known.
+
+        Returns
+        -------
+        Tensor of shape (at most n, d), or None
+            On the unit sphere; the same each time.
+        """
+        return None
+
+    @property
+    @abstractmethod
+    def steps(self) -> tuple[float, ...]:
+        """τ = ηα of each layer."""
+
     @overload
     def __getitem__(self, index: int) -> AbstractLayer: ...
     @overload
@@ -170,6 +185,11 @@ class GivenLayers(LayerSequence):
         """The objective before each layer."""
         return tuple(layer.rate for layer in self._layers)
 
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """τ = ηα of each layer."""
+        return tuple(layer.step * layer.coding.alpha for layer in self._layers)
+
     def _first(self) -> AbstractLayer:
         if not self._layers:
             raise no_layers()
@@ -220,6 +240,16 @@ class LayerStream(LayerSequence):
     def keeping(self) -> LayerStream:
         """The same layers, to be kept."""
         return LayerStream(self._first, self._coding, self._schedule, True, self._means)
+
+    def probes(self, n: int) -> Tensor:
+        """As `LayerSequence.probes`."""
+        return self._first.draw(n)
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """τ = ηα of each layer."""
+        alpha = self._coding.alpha
+        return tuple(self._schedule.at(index, alpha) * alpha for index in range(len(self)))
 
     def __len__(self) -> int:
         return self._schedule.n_layers if self._schedule.tol is None else len(self.rates)
@@ -361,7 +391,7 @@ class Pass:
         rate = Rate(0.5 * R, 0.5 * R_c)
         self._made = out[0], out[1:], tuple(M), step
         if not now.stacks:
-            return Layer(out[0], out[1:], self._gamma, step, rate)
+            return Layer(out[0], out[1:], coding, step, rate)
         return LowRankLayer(out[0], now.dense, out[1:], now.stacks, tuple(M), coding, step, rate)
 
     def move(self) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.linalg import add_identity, at_once, congruence_, stacks
+from redunet.core.memberships import Confidence, Moved, estimate
 from redunet.core.rate import Coding, Rate, operators
 
 
@@ -30,6 +31,8 @@ class AbstractLayer(ABC):
         Compression of each class.
     gamma : Tensor of shape (k,)
         γ_j, the share of each class in the samples.
+    coding : Coding
+        The scalars of the objective.
     step : float
         η, the length of the step.
     rate : Rate
@@ -54,6 +57,9 @@ class AbstractLayer(ABC):
         def gamma(self) -> Tensor: ...  # noqa: D102
 
         @property
+        def coding(self) -> Coding: ...  # noqa: D102
+
+        @property
         def step(self) -> float: ...  # noqa: D102
 
         @property
@@ -64,7 +70,9 @@ class AbstractLayer(ABC):
         """Memory to move n samples in; every layer of the network can use it in turn."""
 
     @abstractmethod
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+    def move_samples_(
+        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
+    ) -> Moved:
         """Move features, (n, d), in place.
 
         Parameters
@@ -73,20 +81,44 @@ class AbstractLayer(ABC):
             As for `move_samples`.
         space : Tensor
             Memory to work in, as `sample_space` gives it for n samples or more.
+        among : Tensor of shape (n, k), bool, default=None
+            Classes that a sample may belong to; those of others may be left out where
+            that saves work. None means all.
 
         Returns
         -------
-        Tensor of shape (n, k)
-            The memberships that the features were moved by.
+        Moved
+            With the memberships that the features were moved by.
         """
 
-    def move_samples(self, Z: Tensor, sharpness: float) -> Tensor:
+    @abstractmethod
+    def fused(self, step: float, dtype: torch.dtype) -> AbstractLayer:
+        """A copy with another step, in another dtype."""
+
+    @abstractmethod
+    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
+        """How many products of two numbers moving one sample takes.
+
+        Parameters
+        ----------
+        considered : float, default=1.0
+            The share of the classes that the sample may belong to.
+        relevant : float, default=1.0
+            The share of the classes that it belongs to, as far as rounding can tell.
+        """
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """The memory that the layer takes."""
+
+    def move_samples(self, Z: Tensor, sharpness: Confidence) -> Tensor:
         """Features after the layer, on the unit sphere, from those before it.
 
         Parameters
         ----------
         Z : Tensor of shape (n, d)
-        sharpness : float
+        sharpness : Sharpness or float
             λ, the confidence of the estimated memberships.
 
         Returns
@@ -97,9 +129,9 @@ class AbstractLayer(ABC):
         self.move_samples_(moved, sharpness, self.sample_space(len(Z)))
         return moved
 
-    def memberships(self, Z: Tensor, sharpness: float) -> Tensor:
-        """π̂_j = softmax_j(−λ k ‖C_j z‖): Tensor of shape (n, k), rows of sum 1."""
-        return self.move_samples_(Z.clone(), sharpness, self.sample_space(len(Z)))
+    def memberships(self, Z: Tensor, sharpness: Confidence) -> Tensor:
+        """π̂_j, such as softmax_j(−λ k ‖C_j z‖): Tensor of shape (n, k), rows of sum 1."""
+        return self.move_samples_(Z.clone(), sharpness, self.sample_space(len(Z))).memberships
 
     def move_moments(self, Sigma: Tensor, counts: Sequence[int]) -> Tensor:
         """Second moments after the layer, (k, d, d), from those before it."""
@@ -118,8 +150,7 @@ class Layer(AbstractLayer):
         Expansion, the same for all classes.
     C : Tensor of shape (k, d, d)
         Compression of each class.
-    gamma : Tensor of shape (k,)
-        γ_j, the share of each class in the samples.
+    coding : Coding
     step : float
         η, the length of the step.
     rate : Rate
@@ -128,7 +159,7 @@ class Layer(AbstractLayer):
 
     E: Tensor
     C: Tensor
-    gamma: Tensor
+    coding: Coding
     step: float
     rate: Rate
 
@@ -136,28 +167,81 @@ class Layer(AbstractLayer):
     def from_moments(cls, Sigma: Tensor, coding: Coding, step: float) -> Layer:
         """The layer that raises the rate reduction of Sigma, (k, d, d)."""
         E, C, rate = operators(Sigma, coding)
-        return cls(E, C, C.new_tensor(coding.gamma), step, rate)
+        return cls(E, C, coding, step, rate)
+
+    @property
+    def gamma(self) -> Tensor:
+        """γ_j, the share of each class: Tensor of shape (k,)."""
+        return self.C.new_tensor(self.coding.gamma)
+
+    def fused(self, step: float, dtype: torch.dtype) -> Layer:
+        """As `AbstractLayer.fused`."""
+        E, C = (A.to(dtype, copy=True) for A in (self.E, self.C))
+        return Layer(E, C, self.coding, step, self.rate)
+
+    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
+        """As `AbstractLayer.products`; all classes are considered."""
+        return self.E.numel() + self.C.numel()
+
+    @property
+    def n_bytes(self) -> int:
+        """As `AbstractLayer.n_bytes`."""
+        return self.E.nbytes + self.C.nbytes
 
     def sample_space(self, n: int) -> Tensor:
         """As `AbstractLayer.sample_space`."""
         k, d, _ = self.C.shape
         return self.C.new_empty(n * (k + 1) * d)
 
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
-        """As `AbstractLayer.move_samples_`."""
+    def move_samples_(
+        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
+    ) -> Moved:
+        """As `AbstractLayer.move_samples_`; all classes are considered."""
         (n, d), k = Z.shape, len(self.C)
         compressed = space[: n * k * d].view(n, k, d)
         # C_j z for each sample and class by one product: C is symmetric, so its rows will do.
         torch.mm(Z, self.C.reshape(k * d, d).mT, out=compressed.view(n, k * d))
-        lengths = torch.linalg.vector_norm(compressed, dim=2)
-        memberships = torch.softmax(-sharpness * k * lengths, dim=1)
+        lengths = row_norms(compressed)
+        residuals = lengths / lengths.new_tensor(self.coding.alphas)
+        memberships, logits = estimate(residuals, self.coding, sharpness)
         moved = space[compressed.numel() :][: n * d].view(n, d)
-        torch.mm(Z, self.E, out=moved).mul_(self.step).add_(Z)
-        weights = memberships * self.gamma
-        moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
-        norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        torch.div(moved, norms.where(norms > 0, 1), out=Z)
-        return memberships
+        torch.mm(Z, self.E, out=moved)
+        weights = memberships.to(Z.dtype) * self.gamma
+        pulled = torch.bmm(weights[:, None], compressed)[:, 0]
+        spread = spread_of(memberships, residuals, pulled, self.coding.alpha)
+        move_by_(Z, moved.sub_(pulled), self.step)
+        return Moved(memberships, logits, spread)
+
+
+def row_norms(A: Tensor) -> Tensor:
+    """Lengths over the last dimension, at least in float32."""
+    dtype = torch.promote_types(A.dtype, torch.float32)
+    norms: Tensor = torch.linalg.vector_norm(A, dim=-1, dtype=dtype)
+    return norms
+
+
+def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: float) -> Tensor:
+    """The standard deviation of Q_j z over the classes, weighted by the memberships: (n,).
+
+    Parameters
+    ----------
+    memberships, residuals : Tensor of shape (n, k)
+        π̂_j and ‖(I − Q_j) z‖.
+    pulled : Tensor of shape (n, d)
+        Σ_j γ_j π̂_j C_j z = α Σ_j π̂_j (I − Q_j) z.
+    alpha : float
+    """
+    mean = row_norms(pulled).div_(alpha)
+    squares = torch.where(memberships > 0, memberships * residuals.square(), 0).sum(dim=1)
+    variance: Tensor = squares - mean.square()
+    return variance.clamp_(min=0).sqrt_()
+
+
+def move_by_(Z: Tensor, direction: Tensor, step: float) -> Tensor:
+    """Samples, (n, d), moved by a step and put back onto the unit sphere, in place."""
+    Z.add_(direction, alpha=step)
+    norms = row_norms(Z)[:, None].to(Z.dtype)
+    return Z.div_(norms.where(norms > 0, 1))
 
 
 @dataclass(frozen=True, eq=False)

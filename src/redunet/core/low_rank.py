@@ -18,9 +18,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.core.layer import AbstractLayer
+from redunet.core.layer import AbstractLayer, move_by_, row_norms, spread_of
 from redunet.core.linalg import add_identity, mirror_, spd_inverse_
+from redunet.core.memberships import Confidence, Moved, estimate
 from redunet.core.rate import Coding, Rate
+
+IRRELEVANT = 2.0**-4
+"""The share of a rounding error below which what all left out classes add is of no matter."""
+
+FEW = 0.25
+"""On a CPU, going through classes one by one is faster where at most this share of them matters."""
 
 RANKS = 4
 """Ranks are rounded up to a multiple of this, so that classes of similar rank go together."""
@@ -127,48 +134,152 @@ class LowRankLayer(AbstractLayer):
                 mirror_(add_identity(C[j].neg_()).mul_(self.coding.alphas[j]))
         return C
 
+    def fused(self, step: float, dtype: torch.dtype) -> LowRankLayer:
+        """As `AbstractLayer.fused`."""
+        stacks = tuple(Stack(one.classes, one.B.to(dtype, copy=True)) for one in self.stacks)
+        M = tuple(one.to(dtype, copy=True) for one in self.M)
+        E, dense = (A.to(dtype, copy=True) for A in (self.E, self.compression))
+        return LowRankLayer(E, self.dense, dense, stacks, M, self.coding, step, self.rate)
+
+    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
+        """As `AbstractLayer.products`."""
+        factors = sum(stack.B.numel() for stack in self.stacks)
+        inner = sum(M.numel() for M in self.M)
+        dense = self.E.numel() + self.compression.numel()
+        return dense + considered * (factors + inner) + relevant * factors
+
+    @property
+    def n_bytes(self) -> int:
+        """As `AbstractLayer.n_bytes`."""
+        factors = sum(stack.B.nbytes for stack in self.stacks) + sum(M.nbytes for M in self.M)
+        return self.E.nbytes + self.compression.nbytes + factors
+
     def sample_space(self, n: int) -> Tensor:
         """As `AbstractLayer.sample_space`."""
-        d = len(self.E)
-        widest = max([d, *(len(stack.rows) for stack in self.stacks)])
-        wide = sum(len(stack.rows) for stack in self.stacks)
-        return self.E.new_empty(n * ((len(self.dense) + 1) * d + wide + widest))
+        wide = [len(stack.rows) for stack in self.stacks]
+        return self.E.new_empty(n * (len(self.dense) * len(self.E) + max(wide) + sum(wide)))
 
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+    def move_samples_(
+        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
+    ) -> Moved:
         """As `AbstractLayer.move_samples_`."""
         (n, d), k, g = Z.shape, len(self.coding.counts), len(self.dense)
-        lengths = Z.new_empty(n, k)
+        dtype = torch.promote_types(Z.dtype, torch.float32)
+        residuals = Z.new_full((n, k), torch.inf, dtype=dtype)
+        alphas = residuals.new_tensor(self.coding.alphas)
+        energy = row_norms(Z).square_()
         take = _Taking(space)
         compressed = take(n, g, d)
+        U = take(n * max(len(stack.rows) for stack in self.stacks))
+        pairs = []
+        for stack, M in zip(self.stacks, self.M, strict=True):
+            memory = U[: n * len(stack.rows)], take(n * len(stack.rows))
+            pairs.append(_Pairs.of(Z, stack, M, among, *memory))
+        for stack, found in zip(self.stacks, pairs, strict=True):
+            classes = torch.tensor(stack.classes, device=Z.device)[found.classes]
+            inside = found.inside / alphas[classes] + found.along
+            residuals[found.rows, classes] = (energy[found.rows] - inside).clamp_(min=0).sqrt_()
+        dense = list(self.dense)
         torch.mm(Z, self.compression.reshape(g * d, d).mT, out=compressed.view(n, g * d))
-        lengths[:, list(self.dense)] = torch.linalg.vector_norm(compressed, dim=2)
-        energy = Z.square().sum(dim=1, keepdim=True)
-        moved = take(n, d)
-        inner = [take(n, *stack.B.shape[:2]) for stack in self.stacks]
-        outer = take(n * max([d, *(len(stack.rows) for stack in self.stacks)]))
-        for stack, M, V in zip(self.stacks, self.M, inner, strict=True):
-            U = outer[: V.numel()].view(V.shape)
-            torch.mm(Z, stack.rows.mT, out=U.view(n, -1))
-            V.copy_(torch.bmm(U.transpose(0, 1), M).transpose(0, 1))
-            alphas = Z.new_tensor([self.coding.alphas[j] for j in stack.classes])
-            # ‖(I − Bᵀ M B) z‖² in terms of u = B z and v = M u.
-            inside = (U * V).sum(dim=2) + V.square().sum(dim=2) / alphas
-            lengths[:, list(stack.classes)] = alphas * (energy - inside).clamp_(min=0).sqrt_()
-        memberships = torch.softmax(-sharpness * k * lengths, dim=1)
+        residuals[:, dense] = row_norms(compressed) / alphas[dense]
+        memberships, logits = estimate(residuals, self.coding, sharpness)
+        weights = memberships.to(Z.dtype)
         alpha = self.coding.alpha
-        torch.mm(Z, self.E, out=moved).mul_(self.step).add_(Z)
-        weights = memberships[:, list(self.dense)] * self.gamma[list(self.dense)]
-        moved[:, None].baddbmm_(weights[:, None], compressed, alpha=-self.step)
-        for stack, V in zip(self.stacks, inner, strict=True):
-            shares = memberships[:, list(stack.classes)]  # γ_j α_j = α, whatever the class
-            moved.addcmul_(Z, shares.sum(dim=1, keepdim=True), value=-self.step * alpha)
-            V.mul_(shares[:, :, None])
-            pulled = outer[: n * d].view(n, d)
-            torch.mm(V.view(n, -1), stack.rows, out=pulled)
-            moved.add_(pulled, alpha=self.step * alpha)
-        norms = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        torch.div(moved, norms.where(norms > 0, 1), out=Z)
-        return memberships
+        pulled = torch.bmm((weights * self.gamma)[:, None, dense], compressed)[:, 0]
+        # γ_j α_j = α, whatever the class
+        in_factors = 1 - weights[:, dense].sum(dim=1, keepdim=True)
+        pulled.addcmul_(Z, in_factors, value=alpha)
+        for stack, found in zip(self.stacks, pairs, strict=True):
+            found.pull_(pulled, weights[:, list(stack.classes)], stack.B, -alpha)
+        spread = spread_of(memberships, residuals, pulled, alpha)
+        move_by_(Z, torch.mm(Z, self.E).sub_(pulled), self.step)
+        return Moved(memberships, logits, spread)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Pairs of a sample and a class of one stack, in the order of the classes.
+
+    Parameters
+    ----------
+    rows, classes : Tensor of shape (p,), int64
+        Of each pair, the sample, and the class as a place in the stack.
+    sizes : list of g int
+        Pairs of each class.
+    v : Tensor of shape (p, r)
+        M B z.
+    along, inside : Tensor of shape (p,)
+        (B z)ᵀ v and ‖v‖²: ‖(I − Bᵀ M B) z‖² = ‖z‖² − along − inside / α_j.
+    """
+
+    rows: Tensor
+    classes: Tensor
+    sizes: list[int]
+    v: Tensor
+    along: Tensor
+    inside: Tensor
+
+    @classmethod
+    def of(
+        cls, Z: Tensor, stack: Stack, M: Tensor, among: Tensor | None, U: Tensor, v: Tensor
+    ) -> _Pairs:
+        """The pairs that ``among``, (n, k), allows; all of them where it is None.
+
+        U and v are memory for n g r numbers each.
+        """
+        (n, _), (g, rank, _) = Z.shape, stack.B.shape
+        allowed = None
+        if among is not None and Z.device.type == "cpu":
+            allowed = among[:, list(stack.classes)].mT
+        if allowed is None or int(allowed.sum()) > FEW * n * g:
+            classes = torch.arange(g, device=Z.device).repeat_interleave(n)
+            rows = torch.arange(n, device=Z.device).repeat(g)
+            sizes = [n] * g
+            torch.mm(Z, stack.rows.mT, out=U.view(n, g * rank))
+            U, v = U.view(n, g, rank).transpose(0, 1), v.view(g, n, rank)
+            torch.bmm(U, M, out=v)
+        else:
+            classes, rows = allowed.nonzero(as_tuple=True)
+            sizes = torch.bincount(classes, minlength=g).tolist()
+            U, v = (one[: len(rows) * rank].view(-1, rank) for one in (U, v))
+            parts = (torch.split(one, sizes) for one in (rows, U, v))
+            for j, (of_class, U_j, v_j) in enumerate(zip(*parts, strict=True)):
+                if len(of_class):
+                    torch.mm(Z[of_class], stack.B[j].mT, out=U_j)
+                    torch.mm(U_j, M[j], out=v_j)
+        dtype = torch.promote_types(Z.dtype, torch.float32)
+        along = (U * v).sum(dim=-1, dtype=dtype).flatten()
+        inside = v.square().sum(dim=-1, dtype=dtype).flatten()
+        return cls(rows, classes, sizes, v.reshape(len(rows), rank), along, inside)
+
+    def pull_(self, out: Tensor, weights: Tensor, B: Tensor, scale: float) -> None:
+        """Add scale · Σ_j π̂_j B_jᵀ v_j to ``out``, (n, d), without classes that cannot matter.
+
+        A class is left out of a sample where its membership is below `IRRELEVANT` / g times
+        the rounding of the dtype: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is left out of a sample of
+        unit length is shorter than `IRRELEVANT` times the rounding, and could not change a sum.
+
+        Parameters
+        ----------
+        out : Tensor of shape (n, d)
+        weights : Tensor of shape (n, g)
+            Memberships π̂_j.
+        B : Tensor of shape (g, r, d)
+        scale : float
+        """
+        shares = weights[self.rows, self.classes]
+        relevant = shares > IRRELEVANT / len(B) * torch.finfo(shares.dtype).eps
+        on_cpu, every = out.device.type == "cpu", len(relevant) == weights.numel()
+        if every and not (on_cpu and int(relevant.sum()) <= FEW * len(relevant)):
+            v = self.v.view(len(B), len(out), -1) * weights.mT[:, :, None]
+            by_sample = v.transpose(0, 1).reshape(len(out), -1)
+            out.addmm_(by_sample, B.view(-1, B.shape[-1]), alpha=scale)
+            return
+        parts = (torch.split(one, self.sizes) for one in (self.rows, self.v, shares, relevant))
+        for B_j, rows, v, share, chosen in zip(B, *parts, strict=True):
+            if bool(chosen.any()):
+                pull = (v[chosen] * share[chosen, None]) @ B_j
+                out.index_add_(0, rows[chosen], pull, alpha=scale)
 
 
 class _Taking:

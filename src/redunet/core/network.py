@@ -22,6 +22,7 @@ from redunet.core.construction import (
     no_layers,
 )
 from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.rate import Coding, Rate
 from redunet.core.second_moments import SecondMoments
@@ -72,15 +73,25 @@ class ReduNet:
         """Means of the classes after the last layer, in the scale of `last_moments`: (k, d)."""
         return self.layers.last_means
 
-    def transform(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
+    def transform(
+        self,
+        Z: Tensor,
+        sharpness: Confidence,
+        possible: Tensor | None = None,
+        batch_bytes: int = 2**25,
+    ) -> Tensor:
         """Features of new samples.
 
         Parameters
         ----------
         Z : Tensor of shape (n, d)
             Samples on the unit sphere.
-        sharpness : float
+        sharpness : Sharpness or float
             λ, the confidence of the estimated memberships.
+        possible : Tensor of shape (n, k), bool, default=None
+            The classes that each sample may belong to, which saves work. The first and the
+            last layer look at all classes all the same; a sample that another class has a
+            share in there is moved again, among all classes. None means all.
         batch_bytes : int, default=2**25
             About how much memory one batch may take beyond Z and the result.
 
@@ -89,15 +100,21 @@ class ReduNet:
         Tensor of shape (n, d)
         """
         space = self.layers.space
-        if space is None:
-            inside, outside = Z.clone(), Z
-        else:
-            inside, outside = space.rows(Z)
-        for _ in self._move(inside, sharpness, batch_bytes):
-            pass
+        inside, outside = (Z.clone(), Z) if space is None else space.rows(Z)
+        start = inside if possible is None else inside.clone()
+        last, mistaken = len(self.layers) - 1, torch.zeros(len(Z), dtype=torch.bool).to(Z.device)
+        for index, shares in enumerate(self._move(inside, sharpness, batch_bytes, possible)):
+            if possible is not None and index in (0, last):
+                others = shares.masked_fill(possible, 0).amax(dim=1)
+                mistaken |= others > torch.finfo(shares.dtype).eps / shares.shape[1]
+        if bool(mistaken.any()):
+            again = start[mistaken]
+            for _ in self._move(again, sharpness, batch_bytes):
+                pass
+            inside[mistaken] = again
         return inside if space is None else space.put_back(inside, outside)
 
-    def memberships(self, Z: Tensor, sharpness: float, batch_bytes: int = 2**25) -> Tensor:
+    def memberships(self, Z: Tensor, sharpness: Confidence, batch_bytes: int = 2**25) -> Tensor:
         """Estimated memberships of new samples at each layer.
 
         Parameters
@@ -114,16 +131,29 @@ class ReduNet:
         out = list(self._move(inside, sharpness, batch_bytes))
         return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
-    def _move(self, Z: Tensor, sharpness: float, batch_bytes: int) -> Iterator[Tensor]:
+    def _move(
+        self,
+        Z: Tensor,
+        sharpness: Confidence,
+        batch_bytes: int,
+        possible: Tensor | None = None,
+    ) -> Iterator[Tensor]:
         """Move samples, (n, d), in place, layer by layer; the memberships at each."""
         space: Tensor | None = None
-        for layer in self.layers.passing():
+        last = len(self.layers) - 1
+        for index, layer in enumerate(self.layers.passing()):
             if space is None:
                 row_bytes = layer.sample_space(1).nbytes
                 rows = max(1, min(len(Z), batch_bytes // row_bytes))
                 space = layer.sample_space(rows)
             parts = torch.split(Z, rows)
-            yield torch.cat([layer.move_samples_(part, sharpness, space) for part in parts])
+            among = None if index in (0, last) else possible
+            masks = [None] * len(parts) if among is None else torch.split(among, rows)
+            moved = [
+                layer.move_samples_(part, sharpness, space, mask).memberships
+                for part, mask in zip(parts, masks, strict=True)
+            ]
+            yield torch.cat(moved)
 
 
 def build_network(

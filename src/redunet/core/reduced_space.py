@@ -17,8 +17,9 @@ from torch import Tensor
 from redunet.core.factors import low_rank_factor
 from redunet.core.layer import AbstractLayer
 from redunet.core.linalg import mirror_
+from redunet.core.memberships import Confidence, Moved
 from redunet.core.moments import ClassMoments
-from redunet.core.rate import Rate
+from redunet.core.rate import Coding, Rate
 
 WORTHWHILE = 0.95
 """Dimensions are reduced where at most this share of them remains."""
@@ -189,6 +190,11 @@ class ReducedLayer(AbstractLayer):
         return self.inner.gamma
 
     @property
+    def coding(self) -> Coding:
+        """The scalars of the objective."""
+        return self.inner.coding
+
+    @property
     def step(self) -> float:
         """η, the length of the step."""
         return self.inner.step
@@ -202,9 +208,25 @@ class ReducedLayer(AbstractLayer):
         """As `AbstractLayer.sample_space`."""
         return self.inner.sample_space(n)
 
-    def move_samples_(self, Z: Tensor, sharpness: float, space: Tensor) -> Tensor:
+    def move_samples_(
+        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
+    ) -> Moved:
         """As `AbstractLayer.move_samples_`."""
         inside, outside = self.space.rows(Z)
-        memberships = self.inner.move_samples_(inside, sharpness, space)
+        moved = self.inner.move_samples_(inside, sharpness, space, among)
         Z.copy_(self.space.put_back(inside, outside))
-        return memberships
+        return moved
+
+    def fused(self, step: float, dtype: torch.dtype) -> ReducedLayer:
+        """As `AbstractLayer.fused`."""
+        space = self.space.to(dtype, str(self.space.features.device))
+        return ReducedLayer(self.inner.fused(step, dtype), space)
+
+    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
+        """As `AbstractLayer.products`, within the space."""
+        return self.inner.products(considered, relevant)
+
+    @property
+    def n_bytes(self) -> int:
+        """As `AbstractLayer.n_bytes`."""
+        return self.inner.n_bytes

@@ -7,6 +7,7 @@ chosen here from the moments alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,12 +16,19 @@ from torch import Tensor
 
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
+from redunet.core.linalg import add_identity
 from redunet.core.low_rank import Stack, stacked
 from redunet.core.moments import ClassMoments
 from redunet.core.reduced_space import ReducedSpace
 
-FACTORED_UP_TO = 0.25
+FACTORED_UP_TO = 0.4
 """A class of a rank up to this share of d is built and applied faster as a factor."""
+
+DRAWN_PER_CLASS = 8
+"""Samples that are drawn of a class, at least."""
+
+GRID_NOISE = 2.0**-20
+"""What makes a second moment definite, as a share of its mean eigenvalue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +106,37 @@ class SecondMoments:
         for stack in self.stacks:
             out[list(stack.classes)] = stack.B.mT @ stack.B
         return out if self.space is None else self.space.lift(out)
+
+    def draw(self, n: int) -> Tensor:
+        """At most n normal samples with these second moments, on the unit sphere.
+
+        Some classes are left out if there are many. The samples are the same each time.
+
+        Returns
+        -------
+        Tensor of shape (at most n, d)
+        """
+        generator = torch.Generator().manual_seed(0)
+        most = max(1, n // DRAWN_PER_CLASS)
+        every = math.ceil(self.n_classes / most)
+        size = math.ceil(n / math.ceil(self.n_classes / every))
+
+        def normal(rank: int) -> Tensor:
+            return torch.randn(size, rank, generator=generator, dtype=torch.float64).to(self.Sigma)
+
+        drawn = [self.Sigma.new_empty(0, self.Sigma.shape[-1])]
+        for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
+            if j % every == 0:
+                noise = GRID_NOISE * float(Sigma_j.diagonal().mean())
+                factor, _ = torch.linalg.cholesky_ex(add_identity(Sigma_j.clone(), noise))
+                drawn.append(normal(len(factor)) @ factor.mT)
+        for stack in self.stacks:
+            for j, B_j in zip(stack.classes, stack.B, strict=True):
+                if j % every == 0:
+                    drawn.append(normal(len(B_j)) @ B_j)
+        Z = torch.cat(drawn)[:n]
+        Z = Z if self.space is None else self.space.directions(Z.mT).mT
+        return torch.nn.functional.normalize(Z, dim=1)
 
     def eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
         """Of each class its index, at most n leading eigenvalues and -vectors, and its trace.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from redunet.core.fusion import Enough, FusedNetwork, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout
 from redunet.estimators.base import MomentEstimator
@@ -96,6 +97,7 @@ class ReduNetClassifier(
         step_decay: float = Settings.step_decay,
         step_kind: str = Settings.step_kind,
         sharpness: float = Settings.sharpness,
+        sharpness_kind: str = Settings.sharpness_kind,
         n_components: int | None = Settings.n_components,
         whitening: float | None = Settings.whitening,
         readout: str = Settings.readout,
@@ -106,6 +108,7 @@ class ReduNetClassifier(
         dtype: str = Settings.dtype,
         device: str = RunSettings.device,
         memory: str | int = RunSettings.memory,
+        exact: bool = RunSettings.exact,
         tol: float | None = Settings.tol,
     ) -> None:
         self.n_layers = n_layers
@@ -114,6 +117,7 @@ class ReduNetClassifier(
         self.step_decay = step_decay
         self.step_kind = step_kind
         self.sharpness = sharpness
+        self.sharpness_kind = sharpness_kind
         self.n_components = n_components
         self.whitening = whitening
         self.readout = readout
@@ -124,12 +128,13 @@ class ReduNetClassifier(
         self.dtype = dtype
         self.device = device
         self.memory = memory
+        self.exact = exact
         self.tol = tol
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each sample: ndarray of shape (n,)."""
+        """The class of each sample: ndarray of shape (n,), the same whether ``exact`` or not."""
         use = self._use()
-        scores, _ = self._scores(use, X)
+        scores = use.answer(X, scores_of, same_label)
         labels = np.asarray(use.state.moments.labels)
         predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
         return predicted
@@ -145,9 +150,10 @@ class ReduNetClassifier(
         Returns
         -------
         ndarray of shape (n, k), or (n,) for two classes
-            For two classes, how much larger the second one's score is.
+            For two classes, how much larger the second one's score is. Unless
+            ``exact``, within 0.001 of the sample's largest score, at least of 1.
         """
-        scores, _ = self._scores(self._use(), X)
+        scores = self._use().answer(X, scores_of, same_label_and_close)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         decisions: NDArray[np.float64] = scores.numpy()
@@ -159,24 +165,29 @@ class ReduNetClassifier(
         "subspace" gives softmax(−residual / 2σ²), with σ² the mean residual of
         the training samples from their own class's subspace. "coding" and
         "discriminant" give the softmax of their scores, "regression" its
-        scores, those below 0 set to 0.
+        scores, those below 0 set to 0. Within 0.001, unless ``exact``.
         """
-        scores, readout = self._scores(self._use(), X)
-        probabilities: NDArray[np.float64] = readout.probabilities(scores).numpy()
+
+        def values(readout: Readout, Z: Tensor) -> Tensor:
+            return readout.probabilities(readout.scores(Z))
+
+        probabilities: NDArray[np.float64]
+        probabilities = self._use().answer(X, values, same_label_and_close).numpy()
         return probabilities
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """The network's features, on the unit sphere: ndarray of shape (n, d)."""
-        passes = [Z.cpu() for Z, _ in self._features(self._use(), X)]
-        features: NDArray[Any] = torch.cat(passes).numpy()
+        """The network's features, on the unit sphere: ndarray of shape (n, d).
+
+        Within 0.001, unless ``exact``.
+        """
+        features: NDArray[Any] = self._use().answer(X, lambda _, Z: Z, close).numpy()
         return features
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
         use = self._use()
         passes = [
-            built.network.memberships(Z, use.settings.sharpness).cpu()
-            for Z, built in self._inputs(use, X)
+            use.built().network.memberships(Z, use.settings.confidence).cpu() for Z in use.inputs(X)
         ]
         memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
         return memberships
@@ -186,10 +197,16 @@ class ReduNetClassifier(
         """The network of the moments and settings as they are now."""
         return self._use().built().network
 
+    @property
+    def fused_network_(self) -> FusedNetwork:
+        """The network with the fusions that answer for it, and what became of the samples."""
+        return self._use().fused()
+
     def _use(self) -> _Use:
         """What the methods above need, looked at and checked once for each call."""
-        state, device = self._fitted(), resolve_device(self.device)
-        return _Use(state, self._settings(), device, parse_memory(self.memory))
+        run = RunSettings.of(self)
+        state, device = self._fitted(), resolve_device(run.device)
+        return _Use(self, state, self._settings(), device, parse_memory(run.memory), run.exact)
 
     @classmethod
     def name(cls) -> str:
@@ -215,29 +232,6 @@ class ReduNetClassifier(
     def _made_with(cls, values: dict[str, Any]) -> Self:
         return cls(**Settings.from_state(values).to_dict())
 
-    def _inputs(self, use: _Use, X: ArrayLike) -> Iterator[tuple[Tensor, Network]]:
-        """New samples as the first layer takes them, (rows, d), and the network, pass by pass."""
-        rows = self._rows_to_predict(use.state, X)
-        built = use.built()
-        dtype = use.settings.torch_dtype
-        for Z in use.state.embedding.new(rows, dtype, use.device, use.memory):
-            yield (Z if built.whitening is None else built.whitening.samples(Z)), built
-
-    def _features(self, use: _Use, X: ArrayLike) -> Iterator[tuple[Tensor, Network]]:
-        """The network's features of new samples, (rows, d), and the network, pass by pass."""
-        for Z, built in self._inputs(use, X):
-            yield built.network.transform(Z, use.settings.sharpness), built
-
-    def _scores(self, use: _Use, X: ArrayLike) -> tuple[Tensor, Readout]:
-        """Scores of all samples, (n, k), and the read-out that gave them."""
-        n_components = use.settings.components(use.state.moments.n_features)
-        scores = []
-        # Features first: a pass through streamed layers gives the last moments for nothing.
-        for Z, built in self._features(use, X):
-            readout = built.readout(use.settings, n_components)
-            scores.append(readout.scores(Z).cpu())
-        return torch.cat(scores), readout
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # x and −x span one line, so classes on two sides of the origin can coincide.
@@ -249,15 +243,56 @@ class ReduNetClassifier(
         return self._fitted().moments.n_features
 
 
+def scores_of(readout: Readout, Z: Tensor) -> Tensor:
+    """The scores of features, (n, d), by a read-out: Tensor of shape (n, k)."""
+    return readout.scores(Z)
+
+
 @dataclass(frozen=True, eq=False)
 class _Use:
     """One call's view of a model: what was learnt, the settings and where to compute."""
 
+    model: ReduNetClassifier
     state: State
     settings: Settings
     device: str
     memory: int
+    exact: bool
+
+    def answer(
+        self, X: ArrayLike, values: Callable[[Readout, Tensor], Tensor], enough: Enough
+    ) -> Tensor:
+        """Values of samples, (n, m), from the read-out and the features after the last layer."""
+        answers = []
+        for Z in self.inputs(X):
+            if self.exact:
+                features = self.built().network.transform(Z, self.settings.confidence)
+                answers.append(values(self.readout(), features).cpu())
+            else:
+                fused = self.fused()
+                answers.append(fused.answer(Z, lambda F: values(self.readout(), F), enough).cpu())
+        return torch.cat(answers)
+
+    def inputs(self, X: ArrayLike) -> Iterator[Tensor]:
+        """New samples as the first layer takes them, (rows, d), pass by pass."""
+        rows = self.model._rows_to_predict(self.state, X)
+        whitening = self.built().whitening
+        dtype = self.settings.torch_dtype
+        for Z in self.state.embedding.new(rows, dtype, self.device, self.memory):
+            yield Z if whitening is None else whitening.samples(Z)
 
     def built(self) -> Network:
         """The network, built if it is not there yet."""
         return Network.of(self.state, self.settings, self.device, self.memory)
+
+    def fused(self) -> FusedNetwork:
+        """The network with its fusions, made if they are not there yet."""
+        return self.built().fused(self.settings, self._components, self.memory)
+
+    def readout(self) -> Readout:
+        """The read-out, made if it is not there yet."""
+        return self.built().readout(self.settings, self._components)
+
+    @property
+    def _components(self) -> int:
+        return self.settings.components(self.state.moments.n_features)

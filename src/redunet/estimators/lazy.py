@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from torch import Tensor
+
+from redunet.core.fusion import FusedNetwork, fuse
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out
 from redunet.core.whitening import Whitening
@@ -61,12 +64,24 @@ class Network:
         k, d = len(moments), moments.n_features
         state.warn_once(
             f"{settings.n_layers} layers take {layers.n_bytes / 1e9:.3g} GB, more than memory="
-            f"{memory / 1e9:.3g} GB allows, so each predict builds them again, "
-            f"at most {settings.n_layers * (4 * k + 1) * d**3:.0e} operations: "
+            f"{memory / 1e9:.3g} GB allows, so they are built again where a sample needs all of "
+            f"them, at most {settings.n_layers * (4 * k + 1) * d**3:.0e} operations: "
             f"raise memory to keep them, or predict many samples in one call",
             StreamingWarning,
         )
         return cls(network, whitening)
+
+    def fused(self, settings: Settings, n_components: int, memory: int) -> FusedNetwork:
+        """The network with the fusions that answer for it; makes a pass if none was made."""
+
+        def scores(Z: Tensor) -> Tensor:  # the read-out is made after the pass, not before it
+            return self.readout(settings, n_components).scores(Z)
+
+        return self.kept.get(
+            "fused",
+            (settings.confidence, settings.readout, n_components, settings.ridge),
+            lambda: fuse(self.network, settings.confidence, scores, memory // 2),
+        )
 
     def readout(self, settings: Settings, n_components: int) -> Readout:
         """The read-out of the network's last moments."""

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import torch
 
 from redunet.core.construction import Schedule
+from redunet.core.memberships import Sharpness
 from redunet.core.readouts import READOUTS
 from redunet.errors import SettingsError
-from redunet.validation import Declared, choice, number, one_of, setting, whole
+from redunet.validation import Declared, choice, flag, number, one_of, setting, whole
 
 DEFAULT_COMPONENTS = 28
 
@@ -56,10 +57,18 @@ class Settings(Declared):
     sharpness: float = setting(
         1.0,
         number(0.0, 1e12),
-        """λ, the confidence of the estimated class memberships of new samples. They depend on
-        λ‖C_j z‖, and C_j falls as 1/n_j: with ten times the samples, ten times the λ gives the
-        same memberships.""",
+        """λ, the confidence of the estimated class memberships of new samples.""",
         "float",
+    )
+    sharpness_kind: Literal["absolute", "relative"] = setting(
+        "absolute",
+        choice("absolute", "relative"),
+        """"absolute", the paper's, makes memberships of λk‖C_j z‖. C_j falls as 1/n_j: with ten
+        times the samples, ten times the λ gives the same memberships. "relative" makes them of
+        λ‖(I − Q_j) z‖, with Q_j = I − C_j/α_j the soft projection onto class j: the same λ means
+        the same for any number of samples and of classes. 30 to 300 is usual.""",
+        '{"absolute", "relative"}',
+        always_saved=False,
     )
     n_components: int | None = setting(
         None,
@@ -119,6 +128,11 @@ class Settings(Declared):
     def torch_dtype(self) -> torch.dtype:
         """The dtype of the layers."""
         return torch.float64 if self.dtype == "float64" else torch.float32
+
+    @property
+    def confidence(self) -> Sharpness:
+        """The sharpness of memberships."""
+        return Sharpness(self.sharpness, self.sharpness_kind)
 
     def components(self, d: int) -> int:
         """Dimension of the classes' subspaces in d dimensions.
@@ -187,8 +201,16 @@ class RunSettings(Declared):
     memory: str | int = setting(
         "2GB",
         lambda name, value: parse_memory(value),
-        "Layers that fit are kept; others are built again by each `predict`. Never saved.",
+        "Layers that fit are kept; others are built again where they are needed. Never saved.",
         "str or int",
+    )
+    exact: bool = setting(
+        False,
+        flag,
+        """Whether every sample goes through every layer. Otherwise short fusions of the network
+        answer where they can. Labels are the same either way; scores, probabilities and features
+        may then differ by at most 0.001 (scores: of the sample's largest). Never saved.""",
+        "bool",
     )
 
 

@@ -1,0 +1,82 @@
+"""Estimated memberships of new samples, and how sharp they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from redunet.core.rate import Coding
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """λ, the confidence of the estimated memberships.
+
+    With Q_j = I − C_j/α_j, the soft projection onto class j, a sample z belongs to class j
+    with the estimated probability softmax_j(−c_j ‖(I − Q_j) z‖).
+
+    Parameters
+    ----------
+    value : float
+        λ.
+    kind : {"absolute", "relative"}, default="absolute"
+        "absolute" is the paper's: c_j = λ k α_j, that is softmax_j(−λ k ‖C_j z‖).
+        "relative" takes c_j = λ, which means the same for any number of classes
+        and of samples.
+    """
+
+    value: float
+    kind: Literal["absolute", "relative"] = "absolute"
+
+    def of_classes(self, coding: Coding) -> list[float]:
+        """c_j of each class."""
+        if self.kind == "relative":
+            return [self.value] * len(coding.counts)
+        return [self.value * len(coding.counts) * alpha for alpha in coding.alphas]
+
+
+Confidence: TypeAlias = Sharpness | float
+"""A sharpness; a number means an absolute one."""
+
+
+def sharpness_of(confidence: Confidence) -> Sharpness:
+    """The sharpness that a number stands for, or the sharpness itself."""
+    return confidence if isinstance(confidence, Sharpness) else Sharpness(confidence)
+
+
+class Moved(NamedTuple):
+    """What a layer tells of the samples that it moved.
+
+    Attributes
+    ----------
+    memberships : Tensor of shape (n, k)
+        π̂, rows of sum 1.
+    logits : Tensor of shape (n, k)
+        −c_j ‖(I − Q_j) z‖, of which the memberships are the softmax.
+    spread : Tensor of shape (n,)
+        The standard deviation of Q_j z over the classes, weighted by the memberships.
+    """
+
+    memberships: Tensor
+    logits: Tensor
+    spread: Tensor
+
+    @property
+    def doubt(self) -> Tensor:
+        """log(1 − max_j π̂_j), exact where the largest membership rounds to 1: (n,)."""
+        top = self.logits.argmax(dim=1, keepdim=True)
+        others = self.logits.scatter(1, top, -torch.inf)
+        return torch.logsumexp(others, dim=1) - torch.logsumexp(self.logits, dim=1)
+
+
+def estimate(residuals: Tensor, coding: Coding, confidence: Confidence) -> tuple[Tensor, Tensor]:
+    """Memberships and their logits, each (n, k), from ‖(I − Q_j) z‖, (n, k).
+
+    An infinite residual stands for a class that is left out: its membership is 0.
+    """
+    sharpness = residuals.new_tensor(sharpness_of(confidence).of_classes(coding))
+    logits = torch.where(residuals.isinf(), -torch.inf, residuals * -sharpness)
+    return torch.softmax(logits, dim=1), logits

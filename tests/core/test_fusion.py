@@ -1,0 +1,288 @@
+"""Fusions: the labels of the whole network, always, and values within a stated distance of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+from redunet.core import fusion
+from redunet.core.construction import Schedule
+from redunet.core.fusion import (
+    TOLERANCE,
+    FusedNetwork,
+    blocks,
+    candidates,
+    close,
+    depths,
+    fuse,
+    same_label,
+    same_label_and_close,
+)
+from redunet.core.layer import Layer
+from redunet.core.low_rank import LowRankLayer
+from redunet.core.memberships import Moved, Sharpness
+from redunet.core.moments import ClassMoments
+from redunet.core.network import ReduNet, build_network
+from redunet.core.readouts import read_out
+
+X_DIGITS, Y_DIGITS = load_digits(return_X_y=True)
+DIGITS = torch.nn.functional.normalize(torch.from_numpy(X_DIGITS), dim=1)
+
+NETWORKS = {
+    "the paper's steps": (Schedule(50, 0.5, 0.933), Sharpness(1.0), "subspace"),
+    "small steps": (Schedule(60, 0.02, 0.97, "relative"), Sharpness(1.0), "subspace"),
+    "small steps, discriminant": (
+        Schedule(40, 0.02, 0.97, "relative"),
+        Sharpness(3.0, "relative"),
+        "discriminant",
+    ),
+    "sharp": (Schedule(60, 0.05, 0.95, "relative"), Sharpness(300.0, "relative"), "subspace"),
+    "coding": (Schedule(30, 0.02, 0.95, "relative"), Sharpness(10.0, "relative"), "coding"),
+    "shallow": (Schedule(2, 0.5, 0.9, "relative"), Sharpness(30.0, "relative"), "regression"),
+}
+
+
+def few_samples_of_many_classes(d: int = 48, k: int = 30, n: int = 9) -> tuple[Tensor, list[int]]:
+    """Classes of low rank that overlap."""
+    rng = np.random.default_rng(3)
+    centres = rng.standard_normal((k, d))
+    X = np.concatenate([c + 0.9 * rng.standard_normal((n, d)) for c in centres])
+    return torch.from_numpy(X), [j for j in range(k) for _ in range(n)]
+
+
+def made(name: str, *, low_rank: bool = False, keep: bool = True) -> tuple[ReduNet, Any, Sharpness]:
+    schedule, sharpness, readout = NETWORKS[name]
+    X, y = few_samples_of_many_classes() if low_rank else (DIGITS[:900], Y_DIGITS[:900].tolist())
+    moments = ClassMoments(X.shape[1]).update(X, y)
+    network = build_network(moments, 0.5, schedule, keep=keep)
+    return network, read_out(network, readout, 12, 0.01).scores, sharpness
+
+
+def with_all_candidates(network: ReduNet, sharpness: Sharpness) -> FusedNetwork:
+    """Also with fusions that do not pay."""
+    return FusedNetwork(network, sharpness, candidates(network, 10**9))
+
+
+def hard_samples(d: int, seed: int, n: int = 200) -> Tensor:
+    """Digits, mixtures of two of them, such with noise, and noise alone."""
+    draw = torch.Generator().manual_seed(seed)
+    base = DIGITS if d == 64 else torch.nn.functional.normalize(few_samples_of_many_classes(d)[0])
+    i, j = torch.randint(len(base), (2, n), generator=draw)
+    t = torch.rand(n, 1, generator=draw, dtype=torch.float64)
+    noise = torch.randn(n, d, generator=draw, dtype=torch.float64) / math.sqrt(d)
+    level = torch.randint(0, 3, (n, 1), generator=draw) * 0.4
+    mixed = t * base[i] + (1 - t) * base[j] + level * noise
+    return torch.nn.functional.normalize(torch.cat([mixed, noise[:20]]), dim=1)
+
+
+@pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_labels_are_those_of_the_whole_network(name: str, low_rank: bool) -> None:
+    network, scores, sharpness = made(name, low_rank=low_rank)
+    fused = with_all_candidates(network, sharpness)
+    Z = hard_samples(48 if low_rank else 64, seed=0)
+    whole = scores(network.transform(Z, sharpness))
+    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole.argmax(1))
+    close_scores = fused.answer(Z, scores, same_label_and_close)
+    assert torch.equal(close_scores.argmax(1), whole.argmax(1))
+    scale = whole.abs().amax(dim=1).clamp(min=1)
+    assert float(((close_scores - whole).abs().amax(dim=1) / scale).max()) < TOLERANCE
+    features = fused.answer(Z, lambda F: F, close)
+    assert float((features - network.transform(Z, sharpness)).abs().max()) < TOLERANCE
+    assert fused.seen.samples == 3 * len(Z)
+    assert fused.seen.samples == sum(fused.seen.answered) + fused.seen.fell_back
+
+
+MADE = {(name, low): made(name, low_rank=low) for name in NETWORKS for low in (False, True)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(MADE)), st.integers(0, 10**6))
+def test_no_sample_is_found_whose_label_differs(which: tuple[str, bool], seed: int) -> None:
+    network, scores, sharpness = MADE[which]
+    fused = with_all_candidates(network, sharpness)
+    Z = hard_samples(48 if which[1] else 64, seed, n=100)
+    whole = scores(network.transform(Z, sharpness)).argmax(1)
+    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(["the paper's steps", "small steps", "sharp"]), st.integers(0, 10**6))
+def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
+    """Bisection finds samples where the whole network turns from one label to another."""
+    network, scores, sharpness = MADE[name, False]
+    fused = with_all_candidates(network, sharpness)
+    draw = torch.Generator().manual_seed(seed)
+    a, b = DIGITS[torch.randint(len(DIGITS), (2, 40), generator=draw)]
+
+    def label(Z: Tensor) -> Tensor:
+        return scores(network.transform(torch.nn.functional.normalize(Z, dim=1), sharpness)).argmax(
+            1
+        )
+
+    of_a = label(a)
+    for _ in range(12):
+        middle = (a + b) / 2
+        same = (label(middle) == of_a)[:, None]
+        a, b = torch.where(same, middle, a), torch.where(same, b, middle)
+    Z = torch.nn.functional.normalize(torch.cat([a, b]), dim=1)
+    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), label(Z))
+
+
+def test_small_steps_need_few_products() -> None:
+    network, scores, sharpness = MADE["small steps", False]
+    fused = fuse(network, sharpness, scores, 10**9)
+    fused.answer(DIGITS[900:], scores, same_label)
+    assert [len(one.layers) for one in fused.fusions][:2] == [2, 4]
+    assert fused.seen.fell_back < 0.3 * fused.seen.samples
+
+
+def test_fusions_that_do_not_pay_are_not_used() -> None:
+    """Long steps and soft memberships: no short network is like the long one."""
+    schedule = Schedule(40, 0.5, 1.0, "relative")
+    moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
+    network = build_network(moments, 0.5, schedule)
+    scores = read_out(network, "subspace", 12, 0.01).scores
+    fused = fuse(network, Sharpness(10.0, "relative"), scores, 10**9)
+    assert not fused.fusions
+    expected = scores(network.transform(DIGITS[900:950], Sharpness(10.0, "relative")))
+    assert torch.equal(fused.answer(DIGITS[900:950], scores, same_label), expected)
+
+
+def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None:
+    network, scores, sharpness = MADE["small steps", False]
+    alone = ReduNet(
+        network.labels,
+        network.counts,
+        0.5,
+        network.schedule,
+        tuple(network.layers),  # type: ignore[arg-type]
+    )
+    assert not fuse(alone, sharpness, scores, 10**9).fusions
+    moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
+    empty = build_network(moments, 0.5, Schedule(0, 0.5, 0.9))
+    assert not fuse(empty, sharpness, scores, 10**9).fusions
+
+
+def test_fusions_stay_within_the_memory_they_are_given() -> None:
+    network, scores, sharpness = MADE["small steps", False]
+    one = candidates(network, 10**9)
+    some = sum(each.n_bytes for each in one[:2])
+    assert len(candidates(network, some)) == 2
+    assert candidates(network, 0) == []
+
+
+def test_a_streamed_network_is_passed_once_for_its_fusions(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, scores, sharpness = made("small steps", keep=False)
+    kept, _, _ = MADE["small steps", False]
+    from_stream, from_kept = candidates(network, 10**9), candidates(kept, 10**9)
+    for mine, theirs in zip(from_stream, from_kept, strict=True):
+        for a, b in zip(mine.layers, theirs.layers, strict=True):
+            assert torch.equal(a.E, b.E)
+            assert torch.equal(a.C, b.C)
+            assert a.step == b.step
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 5, 40])
+def test_blocks_have_the_whole_path_and_a_layer_of_their_own(n_blocks: int) -> None:
+    steps = [0.5 * 0.9**index for index in range(40)]
+    found = blocks(steps, n_blocks)
+    assert len(found) <= n_blocks
+    assert sum(block.path for block in found) == pytest.approx(sum(steps))
+    assert [block.middle for block in found] == sorted({block.middle for block in found})
+    assert all(0 <= block.reach < 1 for block in found)
+
+
+def test_a_block_of_one_layer_is_that_layer() -> None:
+    found = blocks([0.3, 0.2, 0.1], 3)
+    assert [len(found), found[0].path, found[0].reach] == [len(found), 0.3, 0.0]
+    assert blocks([0.0, 0.0], 1)[0].path == 0
+
+
+def test_depths_follow_the_path() -> None:
+    assert depths(0.39, 200) == [1, 2, 4, 8, 16, 32]
+    assert depths(0.74, 50) == [2, 4, 8]
+    assert depths(2.0, 2) == [2, 2]
+    assert depths(0.0, 1) == [1, 1]
+
+
+def test_doubt_is_exact_where_a_membership_rounds_to_one() -> None:
+    logits = torch.tensor([[0.0, -500.0, -600.0], [0.0, 0.0, -9.0]], dtype=torch.float64)
+    moved = Moved(torch.softmax(logits, 1), logits, torch.zeros(2))
+    assert moved.doubt[0] == pytest.approx(-500)
+    assert moved.doubt[1].exp() == pytest.approx(1 - moved.memberships[1].max().item())
+    alone = Moved(torch.ones(1, 1), torch.zeros(1, 1), torch.zeros(1))
+    assert alone.doubt[0] == -math.inf
+
+
+@pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
+def test_a_layer_stretches_distances_no_more_than_the_bound_says(low_rank: bool) -> None:
+    """The bound on which the risk rests, by automatic differentiation."""
+    network, _, _ = MADE["sharp", low_rank]
+    layer = next(iter(network.layers))
+    d = 48 if low_rank else 64
+    coding = layer.coding
+    for value in (1.0, 30.0, 300.0):
+        sharpness = Sharpness(value, "relative")
+        tau = layer.step * coding.alpha
+        for z in hard_samples(d, 5, n=6)[:6]:
+            moved = layer.move_samples_(z[None].clone(), sharpness, layer.sample_space(1))
+            spread = min(float(moved.spread), 2 * math.exp(float(moved.doubt)))
+            Q = torch.eye(d) - layer.C / layer.C.new_tensor(coding.alphas)[:, None, None]
+
+            def step(z: Tensor, Q: Tensor = Q, value: float = value, tau: float = tau) -> Tensor:
+                inside = Q @ z
+                shares = torch.softmax(-value * (z - inside).norm(dim=1), 0)
+                return z + tau * (shares @ inside - (z - layer.E @ z / coding.alpha))
+
+            jacobian = torch.func.jacrev(step)(z)
+            assert (
+                float(torch.linalg.matrix_norm(jacobian, 2))
+                <= 1 + tau + tau * value * spread + 1e-9
+            )
+
+
+def test_classes_that_are_left_out_could_not_change_a_sample() -> None:
+    """Going through few classes one by one gives what the product of all gives."""
+    network, _, sharpness = MADE["sharp", True]
+    layer = next(iter(network.layers.passing()))
+    assert isinstance(layer, LowRankLayer)
+    Z = hard_samples(48, 2)
+    every = Z.clone()
+    shares = layer.move_samples_(every, sharpness, layer.sample_space(len(Z))).memberships
+    among = shares > 1e-19
+    assert 0 < float(among.double().mean()) < 0.25
+    some = Z.clone()
+    moved = layer.move_samples_(some, sharpness, layer.sample_space(len(Z)), among)
+    assert float((some - every).abs().max()) < 1e-14
+    assert float((moved.memberships - shares).abs().max()) < 1e-13
+
+
+def test_a_wrong_guess_of_the_possible_classes_is_noticed() -> None:
+    network, _, sharpness = MADE["the paper's steps", True]
+    Z = hard_samples(48, 4, n=30)
+    none_but_the_first = torch.zeros(len(Z), 30, dtype=torch.bool)
+    none_but_the_first[:, 0] = True
+    mine = network.transform(Z, sharpness, none_but_the_first)
+    assert float((mine - network.transform(Z, sharpness)).abs().max()) < 1e-12
+
+
+def test_wide_networks_are_tried_in_fewer_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "MIN_WIDTH", 32)
+    monkeypatch.setattr(fusion, "WIDTH_STEP", 8)
+    network, scores, sharpness = MADE["small steps", False]
+    found = candidates(network, 10**9)
+    assert found[0].space is not None
+    assert all(isinstance(layer, Layer) for layer in found[0].layers)
+    fused = FusedNetwork(network, sharpness, found)
+    Z = hard_samples(64, 9)
+    whole = scores(network.transform(Z, sharpness)).argmax(1)
+    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole)

@@ -124,9 +124,10 @@ def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
     a, b = DIGITS[torch.randint(len(DIGITS), (2, 40), generator=draw)]
 
     def label(Z: Tensor) -> Tensor:
-        return scores(network.transform(torch.nn.functional.normalize(Z, dim=1), sharpness)).argmax(
-            1
-        )
+        found: Tensor = scores(
+            network.transform(torch.nn.functional.normalize(Z, dim=1), sharpness)
+        ).argmax(1)
+        return found
 
     of_a = label(a)
     for _ in range(12):
@@ -139,7 +140,7 @@ def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
 
 def test_small_steps_need_few_products() -> None:
     network, scores, sharpness = MADE["small steps", False]
-    fused = fuse(network, sharpness, scores, 10**9)
+    fused = fuse(network, sharpness, scores, candidates(network, 10**9))
     fused.answer(DIGITS[900:], scores, same_label)
     assert [len(one.layers) for one in fused.fusions][:2] == [2, 4]
     assert fused.seen.fell_back < 0.3 * fused.seen.samples
@@ -151,7 +152,7 @@ def test_fusions_that_do_not_pay_are_not_used() -> None:
     moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
     network = build_network(moments, 0.5, schedule)
     scores = read_out(network, "subspace", 12, 0.01).scores
-    fused = fuse(network, Sharpness(10.0, "relative"), scores, 10**9)
+    fused = fuse(network, Sharpness(10.0, "relative"), scores, candidates(network, 10**9))
     assert not fused.fusions
     expected = scores(network.transform(DIGITS[900:950], Sharpness(10.0, "relative")))
     assert torch.equal(fused.answer(DIGITS[900:950], scores, same_label), expected)
@@ -166,14 +167,15 @@ def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None
         network.schedule,
         tuple(network.layers),  # type: ignore[arg-type]
     )
-    assert not fuse(alone, sharpness, scores, 10**9).fusions
+    assert candidates(alone, 10**9) == []
+    assert not fuse(alone, sharpness, scores, []).fusions
     moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
     empty = build_network(moments, 0.5, Schedule(0, 0.5, 0.9))
-    assert not fuse(empty, sharpness, scores, 10**9).fusions
+    assert candidates(empty, 10**9) == []
 
 
 def test_fusions_stay_within_the_memory_they_are_given() -> None:
-    network, scores, sharpness = MADE["small steps", False]
+    network, _scores, _sharpness = MADE["small steps", False]
     one = candidates(network, 10**9)
     some = sum(each.n_bytes for each in one[:2])
     assert len(candidates(network, some)) == 2
@@ -181,7 +183,7 @@ def test_fusions_stay_within_the_memory_they_are_given() -> None:
 
 
 def test_a_streamed_network_is_passed_once_for_its_fusions(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, scores, sharpness = made("small steps", keep=False)
+    network, _scores, _sharpness = made("small steps", keep=False)
     kept, _, _ = MADE["small steps", False]
     from_stream, from_kept = candidates(network, 10**9), candidates(kept, 10**9)
     for mine, theirs in zip(from_stream, from_kept, strict=True):

@@ -142,7 +142,11 @@ def inspected(found: Found) -> Lines:
         *(
             [_distance_table(found)]
             if "distances" in found
-            else [*_rate_lines(found["delta_R"]), _class_table(found)]
+            else [
+                _fusion_line(found["fusions"]),
+                *_rate_lines(found["delta_R"]),
+                _class_table(found),
+            ]
         ),
     ]
 
@@ -216,6 +220,24 @@ def _feature_line(found: Found) -> str:
 
 def _encoder_line(encoder: Found) -> str:
     return f"Encoder: {encoder['name']}, weights of sha256 {encoder['sha256']}."
+
+
+def _fusion_line(fusions: Found) -> str:
+    """What stands for the layers when samples are labelled."""
+    layers, blocks = fusions["layers"], fusions["blocks"]
+    if not blocks:
+        return f"Answers: every sample goes through all {layers} layers; nothing shorter pays."
+    widths = [
+        f" ({d:,} dimensions)" if d < max(fusions["dimensions"]) else ""
+        for d in fusions["dimensions"]
+    ]
+    tried = ", ".join(f"{n}{width}" for n, width in zip(blocks, widths, strict=True))
+    return (
+        f"Answers: {layers} layers are fused into {tried} blocks, tried in this order. Of "
+        f"{fusions['samples']:,} samples drawn from the moments, {fusions['fell_back']:,} go "
+        f"through all layers; the largest difference between two fusions that was accepted is "
+        f"{fusions['largest_difference']:.2g}."
+    )
 
 
 def _rate_lines(delta_R: Sequence[float]) -> Lines:

@@ -32,7 +32,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -272,6 +272,19 @@ class FusedNetwork:
         out[rows] = values_of(self.network.transform(Z[rows], self.sharpness, possible))
         return out
 
+    def summary(self) -> dict[str, Any]:
+        """How many layers and blocks there are, and what became of the samples, to be shown."""
+        return {
+            "layers": len(self.network.layers),
+            "blocks": [len(one.layers) for one in self.fusions],
+            "dimensions": [len(one.layers[0].E) for one in self.fusions],
+            "dtypes": [str(one.dtype).removeprefix("torch.") for one in self.fusions],
+            "samples": self.seen.samples,
+            "answered": list(self.seen.answered),
+            "fell_back": self.seen.fell_back,
+            "largest_difference": self.seen.largest_difference,
+        }
+
     def values(
         self, fusion: Fusion, Z: Tensor, values_of: Values, among: Tensor | None = None
     ) -> tuple[Tensor, Passed]:
@@ -314,10 +327,10 @@ def same_label_and_close(values: Tensor, error: Tensor) -> Tensor:
     return same_label(values, error) & close(values, error)
 
 
-def fuse(network: ReduNet, sharpness: Confidence, scores_of: Values, memory: int) -> FusedNetwork:
-    """A network with the fusions that are worth trying before it; none, if none is.
-
-    Makes a pass through the layers if none was made yet.
+def fuse(
+    network: ReduNet, sharpness: Confidence, scores_of: Values, fusions: Sequence[Fusion]
+) -> FusedNetwork:
+    """A network with those fusions that are worth trying before it; none, if none is.
 
     Parameters
     ----------
@@ -325,20 +338,30 @@ def fuse(network: ReduNet, sharpness: Confidence, scores_of: Values, memory: int
     sharpness : Sharpness or float
     scores_of : callable
         From features after the last layer, (n, d), to scores, (n, k).
-    memory : int
-        Bytes that the fusions may take.
+    fusions : sequence of Fusion
+        As `candidates` gives them.
     """
-    probes = network.layers.probes(PROBES) if len(network.layers) else None
-    fusions = [] if probes is None else candidates(network, memory)
     every = FusedNetwork(network, sharpness, fusions)
+    probes = network.layers.probes(PROBES)
     if probes is None or not fusions:
         return every
     return FusedNetwork(network, sharpness, worthwhile(every, probes, scores_of))
 
 
 def candidates(network: ReduNet, memory: int) -> list[Fusion]:
-    """Fusions of a network, of growing accuracy; at least two, or none."""
+    """Fusions of a network, of growing accuracy; at least two, or none.
+
+    Makes a pass through the layers if none was made yet.
+
+    Parameters
+    ----------
+    network : ReduNet
+    memory : int
+        Bytes that the fusions may take.
+    """
     layers = network.layers
+    if not len(layers) or layers.probes(0) is None:
+        return []
     steps = layers.steps
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
     wanted = {block.middle for plan in plans for block in plan}

@@ -7,7 +7,7 @@ probabilities. `register` adds one under a name of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -28,6 +28,9 @@ from redunet.core.network import ReduNet
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import GRID_NOISE, principal_subspaces
 from redunet.errors import SettingsError
+
+BATCH_BYTES = 2**25
+"""About how much memory the products of some samples with all classes may take."""
 
 
 class Readout(Protocol):
@@ -78,7 +81,8 @@ class NearestSubspace:
     @classmethod
     def _from(cls, last: SecondMoments, n_components: int) -> NearestSubspace:
         like = last.Sigma
-        U = like.new_zeros(last.n_classes, last.n_features, n_components)
+        # In memory class beside class, so that one product serves all: see `_inner`.
+        U = like.new_zeros(last.n_features, last.n_classes, n_components).permute(1, 0, 2)
         outside = total = 0.0
         for j, values, basis, trace in principal_subspaces(last, n_components):
             rank = basis.shape[1]
@@ -105,7 +109,7 @@ class NearestSubspace:
         -------
         Tensor of shape (n, k), float64
         """
-        inside = torch.stack([(Z @ U_j).square().sum(dim=1) for U_j in self.U], dim=1)
+        inside = torch.cat([part.square_().sum(dim=2) for part in self._inner(Z)])
         energy = Z.square().sum(dim=1, keepdim=True)
         return (energy - inside).clamp_(min=0).to(torch.float64)
 
@@ -122,7 +126,14 @@ class NearestSubspace:
             Ascending in r. The class of the largest value at a given r is the
             nearest among subspaces of r dimensions.
         """
-        return torch.stack([(Z @ U_j).square().cumsum(dim=1) for U_j in self.U], dim=1)
+        return torch.cat([part.square_().cumsum(dim=2) for part in self._inner(Z)])
+
+    def _inner(self, Z: Tensor) -> Iterator[Tensor]:
+        """U_jᵀ z, (rows, k, r), of samples, (n, d), some rows at a time."""
+        k, d, r = self.U.shape
+        columns = self.U.permute(1, 0, 2).reshape(d, k * r)
+        rows = max(1, BATCH_BYTES // (k * r * Z.element_size()))
+        return ((part @ columns).view(-1, k, r) for part in torch.split(Z, rows))
 
     def scores(self, Z: Tensor) -> Tensor:
         """Minus the residuals, (n, k), of samples, (n, d)."""

@@ -21,6 +21,7 @@ from redunet.core.fusion import Enough, FusedNetwork, close, same_label, same_la
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout
 from redunet.estimators.base import MomentEstimator
+from redunet.estimators.checked_input import checked_samples, column_names
 from redunet.estimators.lazy import Network
 from redunet.estimators.settings import (
     InputSettings,
@@ -202,11 +203,21 @@ class ReduNetClassifier(
         """The network with the fusions that answer for it, and what became of the samples."""
         return self._use().fused()
 
+    def scores_of_features(self, Z: Tensor) -> Tensor:
+        """The read-out's scores, (n, k), of features after the last layer, (n, d)."""
+        return self._use().readout().scores(Z)
+
     def _use(self) -> _Use:
-        """What the methods above need, looked at and checked once for each call."""
-        run = RunSettings.of(self)
-        state, device = self._fitted(), resolve_device(run.device)
-        return _Use(self, state, self._settings(), device, parse_memory(run.memory), run.exact)
+        """What the methods above need, looked at and checked again when a parameter changed."""
+        state = self._fitted()
+
+        def checked() -> _Use:
+            self._check_embedding(state)
+            run, name = RunSettings.of(self), type(self).__name__
+            device, memory = resolve_device(run.device), parse_memory(run.memory)
+            return _Use(name, state, self._settings(), device, memory, run.exact)
+
+        return state.kept.get("use", tuple(self.get_params(deep=False).values()), checked)
 
     @classmethod
     def name(cls) -> str:
@@ -252,7 +263,7 @@ def scores_of(readout: Readout, Z: Tensor) -> Tensor:
 class _Use:
     """One call's view of a model: what was learnt, the settings and where to compute."""
 
-    model: ReduNetClassifier
+    owner: str
     state: State
     settings: Settings
     device: str
@@ -275,7 +286,8 @@ class _Use:
 
     def inputs(self, X: ArrayLike) -> Iterator[Tensor]:
         """New samples as the first layer takes them, (rows, d), pass by pass."""
-        rows = self.model._rows_to_predict(self.state, X)
+        rows = checked_samples(X, self.state.embedding.features, self.owner)
+        self.state.check_new(self.owner, rows.shape[1], column_names(X))
         whitening = self.built().whitening
         dtype = self.settings.torch_dtype
         for Z in self.state.embedding.new(rows, dtype, self.device, self.memory):

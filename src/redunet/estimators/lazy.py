@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from redunet.core.fusion import FusedNetwork, fuse
+from redunet.core.fusion import FusedNetwork, candidates, fuse
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out
 from redunet.core.whitening import Whitening
@@ -77,11 +77,13 @@ class Network:
         def scores(Z: Tensor) -> Tensor:  # the read-out is made after the pass, not before it
             return self.readout(settings, n_components).scores(Z)
 
-        return self.kept.get(
-            "fused",
-            (settings.confidence, settings.readout, n_components, settings.ridge),
-            lambda: fuse(self.network, settings.confidence, scores, memory // 2),
-        )
+        def made() -> FusedNetwork:
+            network = self.network
+            fusions = self.kept.get("fusions", None, lambda: candidates(network, memory // 2))
+            return fuse(network, settings.confidence, scores, fusions)
+
+        key = settings.confidence, settings.readout, n_components, settings.ridge
+        return self.kept.get("fused", key, made)
 
     def readout(self, settings: Settings, n_components: int) -> Readout:
         """The read-out of the network's last moments."""

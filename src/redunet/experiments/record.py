@@ -131,7 +131,7 @@ def _run_row(
     tasks = []
     for row in run["tasks"]:
         measured = {k: v for k, v in row["readings"][reading].items() if k != "confusion"}
-        shared = ("seconds", "bytes", "joint") if with_costs else ()
+        shared = ("seconds", "bytes", "joint", "fusions") if with_costs else ()
         tasks.append({**measured, **{key: row[key] for key in shared if key in row}})
     return {
         "seed": run["settings"].get("seed", 0),

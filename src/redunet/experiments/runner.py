@@ -61,6 +61,8 @@ class Evaluation:
         For progress.
     without_layers : callable, default=None
         The same readings of the learner's network without its layers.
+    answering : callable, default=None
+        Further entries of a task's row, on how its labels were computed.
     after_task : callable, default=None
         From a learner, the tasks seen and the task's row to further entries of it.
     at_end : mapping from an entry of the record to a callable, default={}
@@ -74,6 +76,7 @@ class Evaluation:
     }
     name: str = ""
     without_layers: Callable[[Any, NDArray[Any]], Mapping[str, NDArray[Any]]] | None = None
+    answering: Callable[[], Mapping[str, Any]] = dict
     after_task: Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None
     at_end: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
@@ -171,6 +174,7 @@ def _evaluated(
     start = time.perf_counter()
     readings = evaluation.labels(learner, x_test)
     seconds = round(time.perf_counter() - start, 3)
+    answering = dict(evaluation.answering())
     edges = np.cumsum([len(task.y_test) for task in seen])[:-1]
     bare = evaluation.without_layers(learner, x_test) if evaluation.without_layers else {}
     rows: dict[str, dict[str, Any]] = {}
@@ -184,7 +188,7 @@ def _evaluated(
             rows[name]["no_layers_accuracy"] = float(np.mean(bare[name] == y_test))
         if last:
             rows[name]["confusion"] = metrics.confusion(y_test, labels)
-    return {"readings": rows, "seconds": {"evaluate": seconds}}
+    return {"readings": rows, "seconds": {"evaluate": seconds}, **answering}
 
 
 def _keep(one: Evaluation, record: dict[str, Any]) -> None:

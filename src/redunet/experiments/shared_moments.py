@@ -75,10 +75,14 @@ class SharedMoments:
         at_end: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> Evaluation:
         """How a method's labels come from the learner's moments."""
+        answering: dict[str, Any] = {}
 
         def labels(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
             estimator = method.estimator(self.device, self.memory).remember(self.moments(model))
-            return self._readings(estimator, X, method.readings)
+            found = self._readings(estimator, X, method.readings)
+            if isinstance(estimator, ReduNetClassifier) and estimator.n_layers:
+                answering["fusions"] = estimator.fused_network_.summary()
+            return found
 
         def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
             estimator = method.estimator(self.device, self.memory).set_params(n_layers=0)
@@ -90,6 +94,7 @@ class SharedMoments:
             labels,
             method.name,
             without_layers if method.readings else None,
+            lambda: answering,
             after_task,
             {"n_features": lambda model: self.n_features, **(at_end or {})},
         )

@@ -116,7 +116,9 @@ def tune(
     combinations, tried = _combinations(grid, most, seed)
     mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = x_train[mask], y_train[mask]
-    rest = type(model)(**model.get_params(deep=False)).fit(x_train[~mask], y_train[~mask])
+    # Read-outs share features, so these must be those of the whole network.
+    rest = type(model)(**model.get_params(deep=False) | {"exact": True})
+    rest.fit(x_train[~mask], y_train[~mask])
     whole = copy.copy(rest).partial_fit(x_out, y_out) if paper_rule else None
     candidates: list[dict[str, Any]] = []
     built: dict[str, Any] | None = None
@@ -234,13 +236,16 @@ def labels_by_components(
     Those not below the number of features are left out. Other read-outs have no
     components: their labels stand under the first number.
     """
-    return _labels(model, torch.from_numpy(model.transform(X)), n_components)
+    if model.readout != "subspace":
+        return {n_components[0]: model.predict(X)}
+    wanted = [r for r in n_components if r < model.moments_.n_features]
+    return {r: model.set_params(n_components=r).predict(X) for r in wanted}
 
 
 def _labels(
     model: ReduNetClassifier, Z: Tensor, n_components: Sequence[int]
 ) -> dict[int, NDArray[Any]]:
-    """The same from the network's features of samples, (n, d)."""
+    """Labels for several numbers of components from the network's features, (n, d)."""
     network = model.network_
     last = network.last_moments()
     if model.readout != "subspace":

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.covariance import class_means
+from redunet.core.fusion import same_label
 from redunet.core.moments import ClassMoments
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
@@ -18,6 +19,9 @@ from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
 
 Found = dict[str, Any]
+
+DRAWN = 1000
+"""Samples that `inspect` draws from the moments, to see by what they are answered."""
 
 MOST_COMPARED = 50
 """Classes that `inspect` compares with each other: the pairs of many would take hours."""
@@ -99,8 +103,13 @@ def _of_means(moments: ClassMoments, compared: list[int]) -> Found:
 
 def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     network, r = model.network_, Settings.of(model).components(model.moments_.n_features)
+    fused = model.fused_network_
     rates = network.rates()
+    probes = network.layers.probes(DRAWN) if len(network.layers) else None
+    if probes is not None:
+        fused.answer(probes, model.scores_of_features, same_label)
     return {
+        "fusions": fused.summary(),
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],
         "delta_R": [rate.delta_R for rate in rates],

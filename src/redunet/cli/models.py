@@ -113,6 +113,10 @@ def predict(
         int, typer.Option(min=1, metavar="N", help="Write the N most likely labels, and scores.")
     ] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write a score for each class.")] = False,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Scores by all layers; otherwise within 0.001, faster."),
+    ] = False,
     encoder: EncoderName = None,
     text: Text = None,
     label: Label = None,
@@ -143,6 +147,8 @@ def predict(
     if out is not None:
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
+    if exact and "exact" in known.get_params(deep=False):
+        known.set_params(exact=True)
     columns = prediction_file.Columns(known.classes_, top, scores)
     cell = str if raw_csv else csv_cell
     if out is not None:

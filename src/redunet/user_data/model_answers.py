@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.progress import Progress, silent
-from redunet.user_data import Batch, Source, Wanted
+from redunet.user_data import Source, Wanted
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 from redunet.user_data.prediction_file import Write
 
@@ -46,7 +43,9 @@ def predict(
     sources = open_all(data, wanted, model)
     n = 0
     with table as write:
-        for _, batch, _, scores in _answers(model, sources, progress):
+        for source, batch in read(sources, "labelling", progress):
+            with at(source, batch):
+                scores = model.predict_proba(samples_for(model, batch))
             write(batch.names, scores)
             n += len(scores)
     return {"samples": n, "left_out": _left_out(sources), "notes": _notes(sources)}
@@ -68,8 +67,9 @@ def evaluate(
     """
     sources = open_all(data, wanted, model)
     kind, pairs = label_type(model), Counter[tuple[Any, Any]]()
-    for source, batch, labels, _ in _answers(model, sources, progress):
+    for source, batch in read(sources, "labelling", progress):
         with at(source, batch):
+            labels = model.predict(samples_for(model, batch))
             if batch.y is None:
                 raise DataError("expected labels, got none: name them with --label")
             true = labels_like(batch.y, kind).tolist()
@@ -79,16 +79,6 @@ def evaluate(
         "left_out": _left_out(sources),
         "notes": _notes(sources) + _strangers(model, pairs),
     }
-
-
-def _answers(
-    model: Estimator, sources: Sequence[Source], progress: Progress
-) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[np.float64]]]:
-    """Each batch with the labels that the model gives it, and its scores."""
-    for source, batch in read(sources, "labelling", progress):
-        with at(source, batch):
-            scores = model.predict_proba(samples_for(model, batch))
-        yield source, batch, model.classes_[scores.argmax(axis=1)], scores
 
 
 def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:

@@ -80,6 +80,12 @@ def covariance(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> T
     return total.div_(sum(counts))
 
 
+def covariance_of_sum(total: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:
+    """`covariance` from the sum of the second moments over all classes, (d, d), float64."""
+    n = centres.new_tensor(counts)[:, None]
+    return (total - (n * centres).mT @ centres).div_(sum(counts))
+
+
 def overall_mean(means: Tensor, counts: Sequence[int]) -> Tensor:
     """The mean of all samples, (d,), from the means of the classes, (k, d)."""
     return shares(means, counts) @ means

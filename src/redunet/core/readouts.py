@@ -15,7 +15,12 @@ import torch
 from torch import Tensor
 
 from redunet.core.construction import moments_after
-from redunet.core.covariance import covariance, overall_mean, with_ridge
+from redunet.core.covariance import (
+    covariance,
+    covariance_of_sum,
+    overall_mean,
+    with_ridge,
+)
 from redunet.core.discriminants import (
     LinearScores,
     normal_scores,
@@ -226,9 +231,22 @@ class LinearDiscriminant(LinearScores):
         ridge : float
             ρ as a share of the mean eigenvalue of W, tr W / d.
         """
-        mu = means.to(torch.float64)
-        W = with_ridge(covariance(Sigma, mu, counts), ridge, _rounding(Sigma.dtype))
-        return cls(*normal_scores(W, mu, counts, "raise ridge"))
+        return cls._from(covariance(Sigma, means.to(torch.float64), counts), means, counts, ridge)
+
+    @classmethod
+    def from_network(cls, network: ReduNet, ridge: float) -> LinearDiscriminant:
+        """The same of a network's last moments, without a matrix for each class."""
+        means = network.last_means()
+        total = network.layers.last.sum()
+        W = covariance_of_sum(total, means.to(torch.float64), network.counts)
+        return cls._from(W, means, network.counts, ridge)
+
+    @classmethod
+    def _from(
+        cls, W: Tensor, means: Tensor, counts: Sequence[int], ridge: float
+    ) -> LinearDiscriminant:
+        W = with_ridge(W, ridge, _rounding(means.dtype))
+        return cls(*normal_scores(W, means.to(torch.float64), counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""
@@ -253,8 +271,21 @@ class LeastSquares(LinearScores):
         """
         mu = means.to(torch.float64)
         centres = overall_mean(mu, counts).expand_as(mu)
-        T = with_ridge(covariance(Sigma, centres, counts), ridge, _rounding(Sigma.dtype))
-        return cls(*regression_scores(T, mu, counts, "raise ridge"))
+        return cls._from(covariance(Sigma, centres, counts), means, counts, ridge)
+
+    @classmethod
+    def from_network(cls, network: ReduNet, ridge: float) -> LeastSquares:
+        """The same of a network's last moments, without a matrix for each class."""
+        means, counts = network.last_means(), network.counts
+        mu = means.to(torch.float64)
+        centres = overall_mean(mu, counts).expand_as(mu)
+        T = covariance_of_sum(network.layers.last.sum(), centres, counts)
+        return cls._from(T, means, counts, ridge)
+
+    @classmethod
+    def _from(cls, T: Tensor, means: Tensor, counts: Sequence[int], ridge: float) -> LeastSquares:
+        T = with_ridge(T, ridge, _rounding(means.dtype))
+        return cls(*regression_scores(T, means.to(torch.float64), counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): scores, which have that sum, without those below 0."""
@@ -276,12 +307,8 @@ READOUTS: dict[str, Factory] = {
     "coding": lambda network, *_: CodingLength.from_moments(
         network.last_moments(), network.counts, network.eps
     ),
-    "discriminant": lambda network, _, ridge: LinearDiscriminant.from_moments(
-        network.last_moments(), network.last_means(), network.counts, ridge
-    ),
-    "regression": lambda network, _, ridge: LeastSquares.from_moments(
-        network.last_moments(), network.last_means(), network.counts, ridge
-    ),
+    "discriminant": lambda network, _, ridge: LinearDiscriminant.from_network(network, ridge),
+    "regression": lambda network, _, ridge: LeastSquares.from_network(network, ridge),
 }
 """Read-outs by the names that ``ReduNetClassifier(readout=...)`` takes."""
 

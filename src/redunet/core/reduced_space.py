@@ -115,6 +115,10 @@ class ReducedSpace:
         out[self.features] = within if self.basis is None else self.basis.to(within) @ within
         return out
 
+    def to_all(self, moment: Tensor) -> Tensor:
+        """A second moment within the space, (s + 1, s + 1), in all d dimensions: (d, d)."""
+        return self.directions(self.directions(moment).mT)
+
     def lift(self, A: Tensor) -> Tensor:
         """Operators or moments, (n, s + 1, s + 1), as they act in all d dimensions: (n, d, d)."""
         rest = A[:, -1, -1, None, None]

@@ -107,6 +107,14 @@ class SecondMoments:
             out[list(stack.classes)] = stack.B.mT @ stack.B
         return out if self.space is None else self.space.lift(out)
 
+    def sum(self) -> Tensor:
+        """The second moments of all classes, added up: Tensor of shape (d, d), float64."""
+        total = self.Sigma.sum(dim=0, dtype=torch.float64)
+        for stack in self.stacks:
+            rows = stack.rows.to(torch.float64)
+            total.addmm_(rows.mT, rows)
+        return total if self.space is None else self.space.to_all(total)
+
     def draw(self, n: int) -> Tensor:
         """At most n normal samples with these second moments, on the unit sphere.
 

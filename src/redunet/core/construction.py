@@ -315,20 +315,10 @@ class LayerStream(LayerSequence):
 
     @property
     def last_means(self) -> Tensor:
-        """Means of the classes after the last layer, (k, d), where they were known before it.
-
-        A class's mean is a mixture of its samples, so if it is Bᵀ w before the
-        first layer, with the same w it is Bᵀ w after the last one too.
-        """
-        last, dense = self._after_last()
-        if self._means is None or dense is None:
+        """Means of the classes after the last layer, (k, d), where they were known before it."""
+        means = self._after_last()[1]
+        if means is None:
             raise no_means()
-        means = torch.empty_like(self._means)
-        means[list(last.dense)] = dense
-        for before, after in zip(self._first.stacks, last.stacks, strict=True):
-            first = self._means[list(before.classes)][:, None].to(torch.float64)
-            w = first @ torch.linalg.pinv(before.B.to(torch.float64))
-            means[list(after.classes)] = (w.to(after.B) @ after.B)[:, 0]
         return means if self.space is None else self.space.directions(means.mT).mT
 
     def _after_last(self) -> tuple[SecondMoments, Tensor | None]:
@@ -358,8 +348,7 @@ class Pass:
     def __init__(
         self, first: SecondMoments, coding: Coding, means: Tensor | None = None, *, reuse: bool
     ) -> None:
-        # Means of classes in factors need not be moved: see `LayerStream.last_means`.
-        self.means = None if means is None else means[list(first.dense)]
+        self.means = None if means is None else means.clone()
         self.now = SecondMoments(first.dense, first.Sigma.clone(), first.stacks, first.space)
         self._coding = coding
         # Constants are sent to a GPU once: each time it would wait.
@@ -398,22 +387,19 @@ class Pass:
         """Move the moments by the layer that was made of them last."""
         coding, now = self._coding, self.now
         E, C, inverses, step = self._made
+        dense = list(now.dense)
+        means = None if self.means is None else self.means[dense]
         move_moments_(
-            now.Sigma,
-            E,
-            C,
-            step,
-            self._gamma_dense,
-            self._counts_dense,
-            self._workspace,
-            self.means,
+            now.Sigma, E, C, step, self._gamma_dense, self._counts_dense, self._workspace, means
         )
+        if self.means is not None and means is not None:
+            self.means[dense] = means
         if not now.stacks:
             return
         if not self._reuse:
             self._spare[0] = [torch.empty_like(stack.B) for stack in now.stacks]
         moved = tuple(
-            stack.moved(E, M, step, coding, out)
+            stack.moved(E, M, step, coding, out, self.means)
             for stack, M, out in zip(now.stacks, inverses, self._spare[0], strict=True)
         )
         self._spare.reverse()

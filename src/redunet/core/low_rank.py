@@ -62,13 +62,30 @@ class Stack:
         log_dets = spd_inverse_(A, M).tolist()
         return M, [x + rank * math.log(a) for x, a in zip(log_dets, alphas, strict=True)]
 
-    def moved(self, E: Tensor, M: Tensor, step: float, coding: Coding, out: Tensor) -> Stack:
-        """The stack after a layer, with B written into ``out``."""
-        gamma = M.new_tensor([coding.gamma[j] for j in self.classes])[:, None, None]
-        counts = M.new_tensor([coding.counts[j] for j in self.classes])[:, None, None]
+    def moved(
+        self,
+        E: Tensor,
+        M: Tensor,
+        step: float,
+        coding: Coding,
+        out: Tensor,
+        means: Tensor | None = None,
+    ) -> Stack:
+        """The stack after a layer, with B written into ``out``.
+
+        Means of all classes, (k, d), where there are some, are moved in place by the same maps.
+        """
+        classes = list(self.classes)
+        gamma = M.new_tensor([coding.gamma[j] for j in classes])[:, None, None]
+        counts = M.new_tensor([coding.counts[j] for j in classes])[:, None, None]
         torch.addmm(self.rows, self.rows, E, alpha=step, out=out.view(self.rows.shape))
         out.baddbmm_(M * gamma, self.B, alpha=-step)
-        out.mul_((counts / out.square().sum(dim=(1, 2), keepdim=True)).sqrt_())
+        scale = (counts / out.square().sum(dim=(1, 2), keepdim=True)).sqrt_()
+        out.mul_(scale)
+        if means is not None:
+            mu = means[classes][:, None]  # (g, 1, d)
+            inside = mu @ self.B.mT @ M @ self.B
+            means[classes] = (scale * (mu + step * (mu @ E - coding.alpha * (mu - inside))))[:, 0]
         return Stack(self.classes, out)
 
 

@@ -61,6 +61,53 @@ def with_ratios(text: str, found: dict[str, dict[str, Any]]) -> str:
     return _between(text, "ratios of benchmarks/results: begin", body)
 
 
+def with_answers(text: str, folder: Path) -> str:
+    """The text with the tables of the records of `benchmarks.answers` in a folder."""
+    bodies = []
+    for path in sorted(folder.glob("answers-*.json")):
+        found = json.loads(path.read_text())
+        about = ", ".join(f"{key} {value}" for key, value in found["machine"].items())
+        rows = [_answer_cells(row) for row in found["rows"]]
+        heads = list(dict.fromkeys(head for row in rows for head in row))
+        lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+        lines += [[row.get(head, "") for head in heads] for row in rows]
+        bodies.append(f"{about}:\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return _between(text, "answers table: ../benchmarks/results", "\n\n".join(bodies))
+
+
+_ANSWERS = {
+    "learn": ("learn, s", 1.0),
+    "first_answer": ("first answer, s", 1.0),
+    "fused": ("all answers, s", 1.0),
+    "answers": ("all answers, s", 1.0),
+    "one_answer": ("one answer, ms", 1e3),
+    "one_sample": ("one answer, ms", 1e3),
+    "lda": ("LDA, s", 1.0),
+    "fused_over_lda": ("time / LDA's", 1.0),
+    "over_lda": ("time / LDA's", 1.0),
+    "whole_over_fused": ("whole network's time / fused", 1.0),
+    "bytes": ("file, MB", 1e-6),
+    "peak_memory_bytes": ("peak memory, GB", 1e-9),
+    "peak_device_memory_bytes": ("GPU memory, GB", 1e-9),
+    "accuracy": ("accuracy", 1.0),
+}
+"""Of a figure of `benchmarks.answers`, what a table calls it, and its scale there."""
+
+
+def _answer_cells(row: Row) -> dict[str, str]:
+    cells = {"": row["case"]}
+    for key, (head, scale) in _ANSWERS.items():
+        if key in row:
+            cells[head] = f"{row[key] * scale:.3g}"
+    fusions = row.get("fusions")
+    if fusions and fusions["blocks"]:
+        cells["fell back"] = f"{fusions['fell_back'] / fusions['samples']:.1%}"
+    if "labels_that_differ" in row:
+        differ = f"{row['labels_that_differ']} of {row['labels_compared']:,}"
+        cells["labels that differ"] = differ
+    return cells
+
+
 def _cell(rows: list[Row], case: str, key: str, d: int) -> str:
     """A figure, or one in float64 and one in float32 where the case names a dtype."""
     figures = []
@@ -82,6 +129,8 @@ def main() -> None:
     results = HERE.parent / "docs" / "results.md"
     for path, fill in ((HERE / "README.md", with_tables), (results, with_ratios)):
         path.write_text(fill(path.read_text(), found))
+    answers = HERE.parent / "docs" / "answers.md"
+    answers.write_text(with_answers(answers.read_text(), HERE / "results"))
 
 
 if __name__ == "__main__":

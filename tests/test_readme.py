@@ -82,7 +82,7 @@ def test_the_tables_are_those_of_the_records() -> None:
     assert filled(RESULTS, ROOT / "docs") == RESULTS
     assert RESULTS.count(" table: ../results/") == 8
     assert filled(RECIPES, ROOT / "docs") == RECIPES
-    assert RECIPES.count(" table: ../results/") == 7
+    assert RECIPES.count(" table: ../results/") == 8
 
 
 def test_the_ratios_of_speed_are_those_of_the_records() -> None:
@@ -90,6 +90,8 @@ def test_the_ratios_of_speed_are_those_of_the_records() -> None:
     assert speed.with_ratios(RESULTS, found) == RESULTS
     there = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert speed.with_tables(there, found) == there
+    answers = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+    assert speed.with_answers(answers, ROOT / "benchmarks" / "results") == answers
     row = next(
         r for r in found["cpu"]["rows"] if r["case"] == "build a layer, d 784, k 10, float64"
     )

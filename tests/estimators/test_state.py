@@ -123,7 +123,9 @@ def test_no_batch_is_refused() -> None:
         fresh().partial_fit_batches([(X, y)], ["a", "b"])
 
 
-def test_a_call_looks_once_at_settings_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_look_at_settings_and_device_only_when_they_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = fresh(n_layers=3).fit(X, y)
     looked: list[str] = []
     for name in ("Settings.of", "resolve_device", "parse_memory"):
@@ -136,10 +138,12 @@ def test_a_call_looks_once_at_settings_and_device(monkeypatch: pytest.MonkeyPatc
             return original(*args)
 
         monkeypatch.setattr(owner, method, counted)
-    for ask in ("predict", "predict_proba", "decision_function", "transform", "memberships"):
-        looked.clear()
-        getattr(model, ask)(X)
+    for change in ({}, {"n_layers": 2}, {"device": "cpu"}, {"memory": "1GB"}, {"exact": True}):
+        model.set_params(**change)
+        for ask in ("predict", "predict_proba", "decision_function", "transform", "memberships"):
+            getattr(model, ask)(X)
         assert sorted(looked) == ["Settings.of", "parse_memory", "resolve_device"]
+        looked.clear()
 
 
 # Column names

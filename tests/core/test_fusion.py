@@ -288,3 +288,15 @@ def test_wide_networks_are_tried_in_fewer_dimensions(monkeypatch: pytest.MonkeyP
     Z = hard_samples(64, 9)
     whole = scores(network.transform(Z, sharpness)).argmax(1)
     assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_a_spread_that_rounds_to_nothing_is_not_trusted(dtype: torch.dtype) -> None:
+    """One class with all of the membership, so that the spread is a difference of equals."""
+    network, _, _ = MADE["sharp", True]
+    layer = next(iter(network.layers.passing())).fused(0.1, dtype)
+    Z = hard_samples(48, 1, n=20).to(dtype)
+    moved = layer.move_samples_(Z, Sharpness(1e6, "relative"), layer.sample_space(len(Z)))
+    least = 2 * math.sqrt(torch.finfo(dtype).eps)
+    assert float(moved.spread.min()) == pytest.approx(least, rel=1e-3)
+    assert bool(moved.spread.log().isfinite().all())

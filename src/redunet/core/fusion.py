@@ -146,7 +146,8 @@ class Fusion:
             doubt = torch.minimum(moved.spread.log(), moved.doubt + math.log(2)).double()
             doubts.append(doubt)
             distance = torch.linalg.vector_norm(moving - before, dim=1)
-            slack = c * (2 * reach * distance + torch.finfo(self.dtype).eps)
+            # Operators move within a block as samples do, hence twice what samples alone ask for.
+            slack = c * (4 * reach * distance + torch.finfo(self.dtype).eps)
             best = moved.logits.amax(dim=1) - slack
             behind = torch.minimum(behind, best[:, None].to(behind) - moved.logits.to(behind))
         moving = moving.to(wide)

@@ -223,6 +223,8 @@ def row_norms(A: Tensor) -> Tensor:
 def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: float) -> Tensor:
     """The standard deviation of Q_j z over the classes, weighted by the memberships: (n,).
 
+    It is the root of a difference, so it is never told to be smaller than rounding allows.
+
     Parameters
     ----------
     memberships, residuals : Tensor of shape (n, k)
@@ -234,7 +236,7 @@ def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: flo
     mean = row_norms(pulled).div_(alpha)
     squares = torch.where(memberships > 0, memberships * residuals.square(), 0).sum(dim=1)
     variance: Tensor = squares - mean.square()
-    return variance.clamp_(min=0).sqrt_()
+    return variance.clamp_(min=4 * torch.finfo(pulled.dtype).eps).sqrt_()
 
 
 def move_by_(Z: Tensor, direction: Tensor, step: float) -> Tensor:

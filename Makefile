@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test lint types imports unit fuzz bench tables format clean
+.PHONY: help setup browser demo test lint types imports unit fuzz bench growth tables format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,10 @@ fuzz: setup ## Attack models, files and processes for some minutes
 bench: setup ## Measure speed against the machine's limits, on a quiet machine
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
 	$(BIN)/python -m benchmarks.readme
+
+growth: setup ## Measure how networks grow with their classes, some minutes; needs clinc150 and mnist
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.growth_page
 
 tables: setup ## Make the tables and pictures of README and docs from the records
 	$(BIN)/python -m redunet.report.readme README.md docs/results.md docs/recipes.md --figures

@@ -45,7 +45,7 @@ def with_tables(text: str, found: dict[str, dict[str, Any]]) -> str:
     for name, record in found.items():
         about = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
         body = f"{about}\n\n{table(record['rows'])}"
-        text = _between(text, f"table of results/{name}.json: begin", body)
+        text = between(text, f"table of results/{name}.json: begin", body)
     return text
 
 
@@ -58,7 +58,7 @@ def with_ratios(text: str, found: dict[str, dict[str, Any]]) -> str:
         if any(cells):
             lines.append([words, *cells])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return _between(text, "ratios of benchmarks/results: begin", body)
+    return between(text, "ratios of benchmarks/results: begin", body)
 
 
 def with_answers(text: str, folder: Path) -> str:
@@ -72,7 +72,7 @@ def with_answers(text: str, folder: Path) -> str:
         lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
         lines += [[row.get(head, "") for head in heads] for row in rows]
         bodies.append(f"{about}:\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return _between(text, "answers table: ../benchmarks/results", "\n\n".join(bodies))
+    return between(text, "answers table: ../benchmarks/results", "\n\n".join(bodies))
 
 
 _ANSWERS = {
@@ -118,7 +118,8 @@ def _cell(rows: list[Row], case: str, key: str, d: int) -> str:
     return ", ".join(f"{figure:.2f}" if figure < 10 else f"{figure:.0f}" for figure in figures)
 
 
-def _between(text: str, mark: str, body: str) -> str:
+def between(text: str, mark: str, body: str) -> str:
+    """The text with a body between a mark and the next end mark, if the mark is there."""
     begin, end = f"<!-- {mark} -->", "<!-- end -->"
     before, _, rest = text.partition(begin)
     return f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}" if rest else text

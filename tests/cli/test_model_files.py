@@ -386,7 +386,7 @@ def test_verify_reads_every_byte(tmp_path: Path, model: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["learn", "predict", "evaluate", "forget", "unlearn", "merge", "inspect", "verify"],
+    ["learn", "predict", "evaluate", "forget", "unlearn", "merge", "export", "inspect", "verify"],
 )
 def test_each_command_shows_an_example(name: str) -> None:
     words = done(name, "--help").stdout

@@ -58,6 +58,8 @@ def test_no_command_overwrites_its_inputs(tmp_path: Path, model: Path) -> None:
         (table, ("predict", model, table)),
         (table, ("predict", model, data, "--label", table)),
         (other, ("merge", model, other)),
+        (model, ("export", model)),
+        (samples, ("export", model, "--samples", samples)),
     ]
     for path in {path for path, _ in commands}:
         names = names_of(path)
@@ -174,6 +176,9 @@ def commands_on(place: Path, model: Path, data: Path) -> list[tuple[object, ...]
         ("predict", place, data),
         ("predict", model, data, "-o", place.with_name(f"{place.name[:-4]}.csv")),
         ("evaluate", place, data),
+        ("export", place, "-o", model.with_name("m.onnx")),
+        ("export", model, "-o", place, "--format", "onnx"),
+        ("export", model, "-o", model.with_name("m.onnx"), "--samples", place.with_suffix(".npz")),
         ("inspect", place),
         ("verify", place),
         ("report", place),

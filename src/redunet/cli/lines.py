@@ -54,6 +54,26 @@ def encoded(found: Found) -> Lines:
     ]
 
 
+def exported(found: Found) -> Lines:
+    """What `export` wrote, and how it was checked."""
+    table = _table("", ["", ""])
+    table.columns[1].justify, table.show_header = "left", False
+    shape = " x ".join(map(str, found["input_shape"]))
+    rows = {
+        "input": f"samples, n x {shape}, float64",
+        "output": ", ".join(found["outputs"]),
+        "layers": f"{found['layers']} of the network's {found['of_layers']}, {found['dtype']}",
+        "samples checked": f"{found['samples']:,}{found['made'] and ', ' + found['made']}",
+        "labels that differ": f"{found['differ']}",
+        "largest difference of a score": f"{found['largest_difference']:.2g}",
+        "holds": "\n".join(found["holds"]),
+    }
+    for name, value in rows.items():
+        if name != "layers" or found["of_layers"]:
+            table.add_row(name, value)
+    return [f"Exported {found['model']}: {found['out']}, {found['bytes'] / 1e6:,.2f} MB", table]
+
+
 def verified(found: Found) -> Lines:
     """What `verify` found."""
     return [

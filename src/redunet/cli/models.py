@@ -12,6 +12,7 @@ import typer
 from redunet import interrupts
 from redunet.cli.answers import Json, Quiet, progress_of, say_found, say_notes, teller
 from redunet.cli.encode import encode
+from redunet.cli.export import export
 from redunet.cli.options import (
     Config,
     Device,
@@ -298,4 +299,4 @@ def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
     say_found(model_facts.verify(model), lines.verified, as_json, quiet)
 
 
-COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, encode, inspect, verify)
+COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, encode, export, inspect, verify)

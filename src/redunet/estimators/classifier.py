@@ -20,6 +20,7 @@ from torch import Tensor
 from redunet.core.fusion import Enough, FusedNetwork, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout
+from redunet.core.whitening import Whitening
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.checked_input import checked_samples, column_names
 from redunet.estimators.lazy import Network
@@ -206,6 +207,16 @@ class ReduNetClassifier(
     def scores_of_features(self, Z: Tensor) -> Tensor:
         """The read-out's scores, (n, k), of features after the last layer, (n, d)."""
         return self._use().readout().scores(Z)
+
+    @property
+    def whitening_(self) -> Whitening | None:
+        """The map before the first layer, of the moments and settings as they are now."""
+        return self._use().built().whitening
+
+    @property
+    def readout_(self) -> Readout:
+        """The read-out of the moments and settings as they are now."""
+        return self._use().readout()
 
     def _use(self) -> _Use:
         """What the methods above need, looked at and checked again when a parameter changed."""

@@ -1,0 +1,84 @@
+"""The command that writes a model as a file that runs without this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from redunet import interrupts
+from redunet.cli.answers import Json, Quiet, progress_of, say_found
+from redunet.cli.options import Device, Memory
+from redunet.cli.own_data import EncoderName, Label, SkipBad, Text, wanted_of
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="The file to write: .onnx, or .pt2 for torch.export."),
+    ],
+    samples: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Data as `redunet predict` takes it, to check labels on; may be given several "
+            "times. Without it samples are made.",
+        ),
+    ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|all",
+            help="auto: as few as give the model's labels on all samples; all: every layer.",
+        ),
+    ] = "auto",
+    without_features: Annotated[
+        bool,
+        typer.Option(
+            "--without-features", help="Leave out the feature map; samples are feature vectors."
+        ),
+    ] = False,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="onnx|torch", help="By default the suffix decides."),
+    ] = None,
+    encoder: EncoderName = None,
+    text: Text = None,
+    label: Label = None,
+    skip_bad: SkipBad = 0,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a model as an ONNX graph or a torch.export program, to run without redunet.
+
+    The graph goes from raw samples (after an encoder, if the model has one) to labels, scores and
+    probabilities. It has one layer for each of some blocks of the network's layers, as few as give
+    the labels of the model on all samples with room to spare. The file is run on the samples before
+    it is written; it is not written where a label differs. What it reveals of the classes'
+    moments is said at the end.
+
+    Example: redunet export birds.safetensors -o birds.onnx --samples test-photos/
+    """
+    from redunet.cli import lines
+    from redunet.files import refuse_overwriting
+    from redunet.user_data import model_export
+
+    refuse_overwriting(out, [model, *(samples or []), *([label] if label else [])])
+    with progress_of(quiet) as progress, interrupts.outcome(out):
+        found = model_export.export(
+            model,
+            out,
+            samples or [],
+            wanted_of("ignored", label, skip_bad, text, encoder, device),
+            layers=layers,
+            without_features=without_features,
+            file_format=file_format,
+            device=device,
+            memory=memory,
+            progress=progress,
+        )
+    say_found(found, lines.exported, as_json, quiet)

@@ -1,0 +1,59 @@
+"""What an exported file holds, and what that reveals of the data."""
+
+from __future__ import annotations
+
+from redunet.estimators import (
+    Estimator,
+    NearestMean,
+    QuadraticDiscriminant,
+    ReduNetClassifier,
+)
+from redunet.export.program import Form
+from redunet.features import held_of_data
+
+_READOUTS = {
+    "subspace": "the leading directions of each class after the last layer",
+    "coding": "the inverse second moment of each class after the last layer, and its count",
+    "discriminant": "weights and an offset for each class",
+    "regression": "weights and an offset for each class",
+}
+
+
+def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
+    """What a file of a model holds, in words.
+
+    The operator of a class in a layer is Q_j = α_j Σ_j (I + α_j Σ_j)⁻¹, so it determines
+    Σ_j / n_j, the second moment there, up to rounding. Nothing is said of single samples that
+    the second moments do not say.
+    """
+    held = ["labels"]
+    if isinstance(model, ReduNetClassifier):
+        if model.whitening is not None:
+            held.append("the pooled covariance within classes, as a whitening map")
+        if form.blocks:
+            held.append(
+                f"operators of {len(form.blocks)} layers, which determine each class's second "
+                f"moment there up to its count"
+            )
+        held.append(_READOUTS[model.readout])
+        if model.sharpness_kind == "absolute" and form.blocks:
+            held.append("how counts of classes compare, in the memberships")
+    elif isinstance(model, NearestMean):
+        held.append("the mean of each class")
+    elif isinstance(model, QuadraticDiscriminant):
+        held.append("the mean and the shrunk covariance of each class")
+    else:
+        held.append("weights and an offset for each class")
+    of_data = held_of_data(model.features)
+    if model.features is not None:
+        held.append(f"the feature map{f', with {of_data}' if of_data else ''}")
+    return tuple(held)
+
+
+def revealed(model: Estimator, layers: int) -> str | None:
+    """What a file with so many layers tells of each class as exactly as the model does."""
+    if isinstance(model, ReduNetClassifier):
+        return "second moment" if layers or model.readout == "coding" else None
+    if isinstance(model, NearestMean):
+        return "mean"
+    return "mean and covariance" if isinstance(model, QuadraticDiscriminant) else None

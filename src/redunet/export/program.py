@@ -1,0 +1,135 @@
+"""A fitted model as one PyTorch module, from raw samples to labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from redunet.core.fusion import BLOCK_PATH, Block, blocks
+from redunet.core.memberships import sharpness_of
+from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.estimators.settings import Settings
+from redunet.export.feature_maps import feature_module
+from redunet.export.network import ExportedLayer, Layers, LinearMap, Scores, UnitRows, scores_module
+
+
+class Program(nn.Module):
+    """From raw samples to the index of a class, scores and probabilities.
+
+    Parameters
+    ----------
+    before : Sequential
+        From raw samples to vectors as the first layer takes them.
+    layers : Module
+    readout : Scores
+    """
+
+    def __init__(self, before: nn.Sequential, layers: nn.Module, readout: Scores) -> None:
+        super().__init__()
+        self.before, self.layers, self.readout = before, layers, readout
+
+    def without_first(self) -> Program:
+        """The same without the first step, the feature map."""
+        return Program(nn.Sequential(*list(self.before)[1:]), self.layers, self.readout)
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Index, (n,), scores and probabilities, (n, k), of samples, (n, ...) in float64."""
+        scores = self.readout(self.layers(self.before(samples)))
+        return scores.argmax(1), scores, self.readout.probabilities(scores)
+
+
+class Scaled(nn.Module):
+    """Values of a known range within [-1, 1]."""
+
+    def __init__(self, bound: float) -> None:
+        super().__init__()
+        self.scale = math.ldexp(1.0, -math.frexp(bound)[1])
+
+    def forward(self, Z: Tensor) -> Tensor:
+        """Vectors, (n, d)."""
+        return Z * self.scale
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a network is exported.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        The layers, or the blocks of layers, that become one layer each.
+    dtype : torch.dtype
+        Of the layers; all else is in float64.
+    """
+
+    blocks: tuple[Block, ...]
+    dtype: torch.dtype
+
+
+def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
+    """Ways to export a model, of growing accuracy.
+
+    Fusions of twice as many blocks each, in float32, then all layers in float32, then in float64.
+
+    Parameters
+    ----------
+    model : estimator
+    every_layer : bool
+        Leave out the fusions.
+    """
+    steps = model.network_.layers.steps if isinstance(model, ReduNetClassifier) else ()
+    size = max(1, math.ceil(sum(steps) / BLOCK_PATH))
+    while not every_layer and size <= len(steps) / 2:
+        yield Form(tuple(blocks(steps, size)), torch.float32)
+        size *= 2
+    every = tuple(Block(index, step, 0.0) for index, step in enumerate(steps))
+    if steps:
+        yield Form(every, torch.float32)
+    yield Form(every, torch.float64)
+
+
+def input_shape(model: Estimator) -> tuple[int, ...]:
+    """The shape of one raw sample."""
+    return (model.n_features_in_,) if model.features is None else model.features.input_shape
+
+
+def program(model: Estimator, form: Form) -> Program:
+    """The module of a model, on the CPU.
+
+    Parameters
+    ----------
+    model : estimator
+    form : Form
+        One of those that `forms` gives.
+    """
+    before = [] if model.features is None else [feature_module(model.features)]
+    if isinstance(model, ReduNetClassifier):
+        before.append(UnitRows())
+        if model.whitening_ is not None:
+            before.append(LinearMap(model.whitening_.A.cpu().mT.contiguous()))
+        layers: nn.Module = _layers(model, form)
+        readout = scores_module(model.readout_, model.readout)
+    else:
+        bounds = model.input_range
+        before.append(UnitRows() if bounds is None else Scaled(max(map(abs, bounds))))
+        layers = Layers([], None, torch.float64)
+        readout = scores_module(model.solution_, model.name())
+    return Program(nn.Sequential(*before), layers, readout).eval()
+
+
+def _layers(model: ReduNetClassifier, form: Form) -> Layers:
+    sequence = model.network_.layers
+    sharpness = sharpness_of(Settings.of(model).confidence)
+    path = {block.middle: block.path for block in form.blocks}
+    made = []
+    if path:
+        for index, layer in enumerate(sequence.passing()):
+            if index in path:
+                made.append(ExportedLayer(layer, sharpness, path[index], form.dtype))
+            if len(made) == len(path):
+                break
+    return Layers(made, sequence.space, form.dtype)

@@ -1,0 +1,115 @@
+"""The command that exports a model: a file in, a file and what is known of it out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from redunet.estimators import Estimator, load
+from redunet.export import export as write
+from redunet.export import over_vectors, revealed
+from redunet.export.formats import format_of
+from redunet.progress import Progress, silent
+from redunet.user_data.for_model import at, open_all, read, samples_for
+from redunet.user_data.source import Wanted
+
+Found = dict[str, Any]
+
+
+def export(
+    path: Path,
+    out: Path,
+    data: Sequence[Path],
+    wanted: Wanted,
+    *,
+    layers: str,
+    without_features: bool,
+    file_format: str | None,
+    device: str,
+    memory: str,
+    progress: Progress = silent,
+) -> Found:
+    """Export a model file, checked on data; see `redunet.export.export`.
+
+    Parameters
+    ----------
+    path, out : Path
+        Of the model, and of the file to write.
+    data : sequence of Path
+        Held in memory; where there are none, samples are made.
+    wanted : Wanted
+    layers, without_features, file_format
+        As for `redunet.export.export`.
+    device, memory : str
+    progress : callable
+
+    Returns
+    -------
+    dict
+    """
+    format_of(out, file_format)
+    model = load(path, device, memory)
+    left_out: list[str] = []
+    notes: list[str] = []
+    X = None
+    if data:
+        taking = over_vectors(model) if without_features else model
+        sources = open_all(data, wanted, taking)
+        parts = []
+        for source, batch in read(sources, "reading", lambda what, share: progress(what, 0.0)):
+            with at(source, batch):
+                parts.append(taking._rows_to_predict(taking._fitted(), samples_for(taking, batch)))
+        X = np.concatenate(parts)
+        left_out = [name for source in sources for name in source.left_out]
+        notes = [said for source in sources for said in source.notes]
+    with warnings.catch_warnings():
+        # scikit-learn: arrays have no column names; those of the data are checked already.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        made = write(
+            model,
+            out,
+            X,
+            layers=layers,  # type: ignore[arg-type]
+            without_features=without_features,
+            file_format=file_format,
+            progress=progress,
+        )
+    torch_file = format_of(out, file_format).suffix == ".pt2"
+    return {
+        "model": str(path),
+        "out": str(out),
+        "bytes": made.bytes,
+        "input_shape": list(made.input_shape),
+        "outputs": ["index" if torch_file else "label", "scores", "probabilities"],
+        "layers": made.layers,
+        "of_layers": made.of_layers,
+        "dtype": made.dtype,
+        "samples": made.samples,
+        "made": made.made,
+        "differ": 0,
+        "largest_difference": made.largest_difference,
+        "holds": list(made.holds),
+        "left_out": left_out,
+        "notes": [*notes, *_notes(model, made.made, made.layers)],
+    }
+
+
+def _notes(model: Estimator, made: str, layers: int) -> list[str]:
+    notes = []
+    if made:
+        notes.append("labels were checked on samples that were made: give real ones with --samples")
+    if model.encoder_ is not None:
+        notes.append(f"the graph takes vectors of the encoder {model.encoder_}")
+    if model.resize_images_:
+        notes.append("the graph takes images of its input shape: it does not scale or crop them")
+    what = revealed(model, layers)
+    if what is not None:
+        notes.append(
+            f"the file holds no moments, but tells as much of each class's {what} as the model: "
+            f"treat it as you treat the model"
+        )
+    return notes

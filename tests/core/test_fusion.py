@@ -268,6 +268,25 @@ def test_classes_that_are_left_out_could_not_change_a_sample() -> None:
     assert float((moved.memberships - shares).abs().max()) < 1e-13
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_layer_in_terms_of_eigenvectors_is_the_same_layer(dtype: torch.dtype) -> None:
+    network, _, sharpness = MADE["the paper's steps", True]
+    layer = next(iter(network.layers.passing()))
+    again = layer.fused(layer.step, dtype)
+    assert isinstance(again, LowRankLayer)
+    assert all(M.dim() == 2 for M in again.M)
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    assert float((again.C - layer.C).abs().max() / layer.C.abs().max()) < tolerance
+    Z = hard_samples(48, 7)
+    mine, theirs = Z.to(dtype), Z.clone()
+    among = torch.rand(len(Z), 30, generator=torch.Generator().manual_seed(0)) < 0.2
+    for mask in (None, among):
+        a = again.move_samples_(mine, sharpness, again.sample_space(len(Z)), mask)
+        b = layer.move_samples_(theirs, sharpness, layer.sample_space(len(Z)), mask)
+        assert float((mine - theirs).abs().max()) < tolerance
+        assert float((a.memberships - b.memberships).abs().max()) < 100 * tolerance
+
+
 def test_a_wrong_guess_of_the_possible_classes_is_noticed() -> None:
     network, _, sharpness = MADE["the paper's steps", True]
     Z = hard_samples(48, 4, n=30)

@@ -68,7 +68,7 @@ PROBES = 128
 WORTHWHILE = 0.7
 """Fusions are used where they take less than this share of the network's products."""
 
-BATCH_BYTES = 2**25
+BATCH_BYTES = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,12 +265,13 @@ class FusedNetwork:
             self.seen.largest_difference = max(
                 self.seen.largest_difference, float(difference[done].amax()) if done.any() else 0.0
             )
-            values, rows, behind = values[~done], rows[~done], behind[~done]
-            passed = passed.without(done)
+            values, rows, passed = values[~done], rows[~done], passed.without(done)
+            behind = torch.maximum(behind[~done], passed.behind)
             if not len(rows):
                 return out
         possible = behind < NEGLIGIBLE_IN_NETWORK
-        out[rows] = values_of(self.network.transform(Z[rows], self.sharpness, possible))
+        features = self.network.transform(Z[rows], self.sharpness, possible, BATCH_BYTES)
+        out[rows] = values_of(features)
         return out
 
     def summary(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from redunet.core.rate import Coding, Rate
 IRRELEVANT = 2.0**-4
 """The share of a rounding error below which what all left out classes add is of no matter."""
 
-FEW = 0.25
+FEW = 0.5
 """On a CPU, going through classes one by one is faster where at most this share of them matters."""
 
 RANKS = 4
@@ -89,6 +89,30 @@ class Stack:
         return Stack(self.classes, out)
 
 
+def principal(stack: Stack, M: Tensor, coding: Coding) -> tuple[Stack, Tensor]:
+    """A stack in terms of the eigenvectors v_i of its classes, to answer samples with.
+
+    With q_i the eigenvalues of Q_j = Bᵀ M B and w_i = q_i (2 − q_i), B becomes the rows
+    √w_i v_i, so that ‖(I − Q_j) z‖² = ‖z‖² − ‖B z‖² takes one product and no other, and
+    Q_j z = Bᵀ diag(m) B z with m_i = q_i / w_i.
+
+    Returns
+    -------
+    stack : Stack
+    m : Tensor of shape (g, r)
+    """
+    if M.dim() == 2:
+        return stack, M
+    B = stack.B.to(torch.float64)
+    values, vectors = torch.linalg.eigh(torch.bmm(B, B.mT))
+    alphas = values.new_tensor([coding.alphas[j] for j in stack.classes])[:, None]
+    least = values.amax(dim=1, keepdim=True) * B.shape[1] * torch.finfo(B.dtype).eps
+    q = torch.where(values > least, alphas * values / (1 + alphas * values), 0)
+    scale = torch.where(q > 0, (q * (2 - q) / values.clamp(min=1e-300)).sqrt(), 0)
+    rows = torch.bmm(vectors.mT * scale[:, :, None], B)
+    return Stack(stack.classes, rows.to(stack.B)), (1 / (2 - q)).to(M)
+
+
 def stacked(factors: dict[int, Tensor]) -> tuple[Stack, ...]:
     """Stacks of the factors of classes, each of shape (d, r)."""
     by_rank: dict[int, list[int]] = {}
@@ -118,8 +142,8 @@ class LowRankLayer(AbstractLayer):
     compression : Tensor of shape (len(dense), d, d)
     stacks : tuple of Stack
         The other classes.
-    M : tuple of Tensor, each of shape (g, r, r)
-        One for each stack.
+    M : tuple of Tensor, each of shape (g, r, r), or (g, r)
+        One for each stack; (g, r) for stacks in the form of `principal`.
     coding : Coding
     step : float
     rate : Rate
@@ -147,14 +171,17 @@ class LowRankLayer(AbstractLayer):
         C[list(self.dense)] = self.compression
         for stack, M in zip(self.stacks, self.M, strict=True):
             for j, B_j, M_j in zip(stack.classes, stack.B, M, strict=True):
-                torch.mm(B_j.mT @ M_j, B_j, out=C[j])
+                inner = B_j.mT * M_j if M_j.dim() == 1 else B_j.mT @ M_j
+                torch.mm(inner, B_j, out=C[j])
                 mirror_(add_identity(C[j].neg_()).mul_(self.coding.alphas[j]))
         return C
 
     def fused(self, step: float, dtype: torch.dtype) -> LowRankLayer:
-        """As `AbstractLayer.fused`."""
-        stacks = tuple(Stack(one.classes, one.B.to(dtype, copy=True)) for one in self.stacks)
-        M = tuple(one.to(dtype, copy=True) for one in self.M)
+        """As `AbstractLayer.fused`, in the form that takes the fewest products: see `principal`."""
+        pairs = zip(self.stacks, self.M, strict=True)
+        stacks, M = zip(*(principal(*pair, self.coding) for pair in pairs), strict=True)
+        stacks = tuple(Stack(one.classes, one.B.to(dtype, copy=True)) for one in stacks)
+        M = tuple(one.to(dtype, copy=True) for one in M)
         E, dense = (A.to(dtype, copy=True) for A in (self.E, self.compression))
         return LowRankLayer(E, self.dense, dense, stacks, M, self.coding, step, self.rate)
 
@@ -223,8 +250,10 @@ class _Pairs:
         Of each pair, the sample, and the class as a place in the stack.
     sizes : list of g int
         Pairs of each class.
-    v : Tensor of shape (p, r)
-        M B z.
+    v : Tensor of shape (p, r), or (g, n, r) where all pairs are there
+        M B z, or B z where m is given.
+    m : Tensor of shape (g, r), or None
+        For stacks in the form of `principal`.
     along, inside : Tensor of shape (p,)
         (B z)ᵀ v and ‖v‖²: ‖(I − Bᵀ M B) z‖² = ‖z‖² − along − inside / α_j.
     """
@@ -233,6 +262,7 @@ class _Pairs:
     classes: Tensor
     sizes: list[int]
     v: Tensor
+    m: Tensor | None
     along: Tensor
     inside: Tensor
 
@@ -254,7 +284,8 @@ class _Pairs:
             sizes = [n] * g
             torch.mm(Z, stack.rows.mT, out=U.view(n, g * rank))
             U, v = U.view(n, g, rank).transpose(0, 1), v.view(g, n, rank)
-            torch.bmm(U, M, out=v)
+            if M.dim() == 3:
+                torch.bmm(U, M, out=v)
         else:
             classes, rows = allowed.nonzero(as_tuple=True)
             sizes = torch.bincount(classes, minlength=g).tolist()
@@ -263,11 +294,17 @@ class _Pairs:
             for j, (of_class, U_j, v_j) in enumerate(zip(*parts, strict=True)):
                 if len(of_class):
                     torch.mm(Z[of_class], stack.B[j].mT, out=U_j)
-                    torch.mm(U_j, M[j], out=v_j)
+                    if M.dim() == 3:
+                        torch.mm(U_j, M[j], out=v_j)
+        if M.dim() == 2:
+            along = row_norms(U).square_()
+            return cls(
+                rows, classes, sizes, U, M, along.flatten(), torch.zeros_like(along.flatten())
+            )
         dtype = torch.promote_types(Z.dtype, torch.float32)
         along = (U * v).sum(dim=-1, dtype=dtype).flatten()
         inside = v.square().sum(dim=-1, dtype=dtype).flatten()
-        return cls(rows, classes, sizes, v.reshape(len(rows), rank), along, inside)
+        return cls(rows, classes, sizes, v, None, along, inside)
 
     def pull_(self, out: Tensor, weights: Tensor, B: Tensor, scale: float) -> None:
         """Add scale · Σ_j π̂_j B_jᵀ v_j to ``out``, (n, d), without classes that cannot matter.
@@ -289,14 +326,17 @@ class _Pairs:
         on_cpu, every = out.device.type == "cpu", len(relevant) == weights.numel()
         if every and not (on_cpu and int(relevant.sum()) <= FEW * len(relevant)):
             v = self.v.view(len(B), len(out), -1) * weights.mT[:, :, None]
+            v = v if self.m is None else v * self.m[:, None]
             by_sample = v.transpose(0, 1).reshape(len(out), -1)
             out.addmm_(by_sample, B.view(-1, B.shape[-1]), alpha=scale)
             return
-        parts = (torch.split(one, self.sizes) for one in (self.rows, self.v, shares, relevant))
-        for B_j, rows, v, share, chosen in zip(B, *parts, strict=True):
+        by_class = self.v.unbind() if self.v.dim() == 3 else torch.split(self.v, self.sizes)
+        parts = (torch.split(one, self.sizes) for one in (self.rows, shares, relevant))
+        for j, (v, rows, share, chosen) in enumerate(zip(by_class, *parts, strict=True)):
             if bool(chosen.any()):
-                pull = (v[chosen] * share[chosen, None]) @ B_j
-                out.index_add_(0, rows[chosen], pull, alpha=scale)
+                weighted = v[chosen] * share[chosen, None]
+                weighted = weighted if self.m is None else weighted * self.m[j]
+                out.index_add_(0, rows[chosen], weighted @ B[j], alpha=scale)
 
 
 class _Taking:

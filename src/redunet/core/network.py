@@ -100,6 +100,8 @@ class ReduNet:
         Tensor of shape (n, d)
         """
         space = self.layers.space
+        if len(self.layers) < 3:  # nothing between the first and the last
+            possible = None
         inside, outside = (Z.clone(), Z) if space is None else space.rows(Z)
         start = inside if possible is None else inside.clone()
         last, mistaken = len(self.layers) - 1, torch.zeros(len(Z), dtype=torch.bool).to(Z.device)

@@ -239,8 +239,8 @@ class Cuts:
             Which samples did not need the whole network.
         """
         both = self.fused(first, second)
-        before, passed_before = both.values(first, Z, self.scores_of)
-        values, passed = both.values(second, Z, self.scores_of)
+        before, passed_before = both.values(first, both.sample(Z), self.scores_of)
+        values, passed = both.values(second, both.sample(Z), self.scores_of)
         difference = (values - before).abs().amax(dim=1).double()
         done = same_label(values, both.error(difference, passed_before, passed))
         unchecked = values.argmax(dim=1)
@@ -274,12 +274,13 @@ class Cuts:
             The share of the samples whose label is beyond doubt; at least ``share``.
         """
         whole = self._fusion(self.layers, None)
-        scores, passed_whole = self.fused(whole).values(whole, Z, self.scores_of)
+        alone = self.fused(whole)
+        scores, passed_whole = alone.values(whole, alone.sample(Z), self.scores_of)
 
         def cleared(n: int) -> float:
             one = cut(n)
             both = self.fused(one, whole)
-            values, passed = both.values(one, Z, self.scores_of)
+            values, passed = both.values(one, both.sample(Z), self.scores_of)
             difference = (values - scores).abs().amax(dim=1).double()
             done = same_label(values, both.error(difference, passed, passed_whole))
             return float(done.double().mean())

@@ -52,8 +52,8 @@ TOLERANCE = 1e-3
 BLOCK_PATH = 0.4
 """The longest path Σ τ of a block in the coarsest fusion."""
 
-WIDTHS, WIDTH_STEP = (6, 3), 64
-"""The first two fusions have a 6th and a 3rd of the dimensions, rounded up to a multiple."""
+WIDTHS, WIDTH_STEP = (12, 6, 3), 64
+"""The first fusions have a 12th, a 6th and a 3rd of the dimensions, rounded up to a multiple."""
 
 MIN_WIDTH, MAX_WIDTH = 256, 1536
 """Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
@@ -252,12 +252,13 @@ class FusedNetwork:
         self.seen.answered = self.seen.answered or [0] * len(self.fusions)
         if not self.fusions:
             return values_of(self.network.transform(Z, self.sharpness))
-        values, passed = self.values(self.fusions[0], Z, values_of)
+        sample = self.sample(Z)
+        values, passed = self.values(self.fusions[0], sample, values_of)
         behind = passed.behind
         out, rows = torch.empty_like(values), torch.arange(len(Z), device=values.device)
         for place, fusion in enumerate(self.fusions[1:], 1):
             before, passed_before = values, passed
-            values, passed = self.values(fusion, Z[rows], values_of, behind < NEGLIGIBLE)
+            values, passed = self.values(fusion, sample, values_of, behind < NEGLIGIBLE)
             difference = (values - before).abs().amax(dim=1).double()
             done = enough(values, self.error(difference, passed_before, passed))
             out[rows[done]] = values[done]
@@ -267,6 +268,7 @@ class FusedNetwork:
             )
             values, rows, passed = values[~done], rows[~done], passed.without(done)
             behind = torch.maximum(behind[~done], passed.behind)
+            sample = sample[0][~done], sample[1][~done]
             if not len(rows):
                 return out
         possible = behind < NEGLIGIBLE_IN_NETWORK
@@ -287,14 +289,32 @@ class FusedNetwork:
             "largest_difference": self.seen.largest_difference,
         }
 
-    def values(
-        self, fusion: Fusion, Z: Tensor, values_of: Values, among: Tensor | None = None
-    ) -> tuple[Tensor, Passed]:
-        """Values, (n, m), of samples, (n, d), by one fusion."""
+    def sample(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Samples, (n, d), within the network's reduced space, and their parts outside of it."""
         space = self.network.layers.space
-        inside, outside = (Z, Z) if space is None else space.rows(Z)
+        return (Z, Z) if space is None else space.rows(Z)
+
+    def values(
+        self,
+        fusion: Fusion,
+        sample: tuple[Tensor, Tensor],
+        values_of: Values,
+        among: Tensor | None = None,
+    ) -> tuple[Tensor, Passed]:
+        """Values, (n, m), by one fusion.
+
+        Parameters
+        ----------
+        fusion : Fusion
+        sample : pair of Tensors of shape (n, s) and (n, d)
+            As from `sample`.
+        values_of : callable
+        among : Tensor of shape (n, k), bool, default=None
+            As for `Fusion.move`.
+        """
+        space, (inside, outside) = self.network.layers.space, sample
         passed = fusion.move(inside, self.sharpness, among)
-        features = passed.features.to(Z.dtype)
+        features = passed.features.to(inside.dtype)
         return values_of(features if space is None else space.put_back(features, outside)), passed
 
     def error(self, difference: Tensor, before: Passed, after: Passed) -> Tensor:
@@ -386,7 +406,11 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
 
     if MIN_WIDTH <= len(E) <= MAX_WIDTH and all(isinstance(one, Layer) for one in found.values()):
         widths = [math.ceil(len(E) / part / WIDTH_STEP) * WIDTH_STEP for part in WIDTHS]
-        out = [fusion(plans[0], coarse, widths[0]), fusion(plans[1], fine, widths[1])]
+        out = [
+            fusion(plans[0], coarse, widths[0]),
+            fusion(plans[0], fine, widths[1]),
+            fusion(plans[1], fine, widths[2]),
+        ]
     else:
         out = [fusion(plans[0], coarse)]
     for plan in plans[1:]:
@@ -424,7 +448,8 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores_of: Values) -> Sequen
         As for `fuse`.
     """
     fusions = every.fusions
-    found = [every.values(fusion, probes, scores_of) for fusion in fusions]
+    sample = every.sample(probes)
+    found = [every.values(fusion, sample, scores_of) for fusion in fusions]
     cleared = []
     for (before, passed_before), (after, passed) in itertools.pairwise(found):
         difference = (after - before).abs().amax(dim=1).double()

@@ -91,12 +91,15 @@ class ReducedSpace:
         inside : Tensor of shape (n, s + 1)
         outside : Tensor of shape (n, d)
         """
-        inside, outside = Z[:, self.features], Z.clone()
-        if self.basis is None:
-            outside[:, self.features] = 0
-        else:
-            inside = inside @ self.basis
+        if self.basis is not None and len(self.features) == self.d:  # nothing to pick out
+            inside = Z @ self.basis
+            outside = torch.addmm(Z, inside, self.basis.mT, alpha=-1)
+        elif self.basis is not None:
+            inside, outside = Z[:, self.features] @ self.basis, Z.clone()
             outside[:, self.features] -= inside @ self.basis.mT
+        else:
+            inside, outside = Z[:, self.features], Z.clone()
+            outside[:, self.features] = 0
         lengths = torch.linalg.vector_norm(outside, dim=1, keepdim=True)
         return torch.cat([inside, lengths], dim=1), outside
 
@@ -105,6 +108,8 @@ class ReducedSpace:
         lengths = torch.linalg.vector_norm(outside, dim=1, keepdim=True)
         Z: Tensor = outside * (inside[:, -1:] / lengths.where(lengths > 0, 1))
         within = inside[:, :-1]
+        if self.basis is not None and len(self.features) == self.d:
+            return Z.addmm_(within, self.basis.mT)
         Z[:, self.features] += within if self.basis is None else within @ self.basis.mT
         return Z
 

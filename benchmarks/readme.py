@@ -94,6 +94,29 @@ _ANSWERS = {
 """Of a figure of `benchmarks.answers`, what a table calls it, and its scale there."""
 
 
+def with_labels(text: str, folder: Path) -> str:
+    """The text with the table of the records of `benchmarks.labels` in a folder."""
+    lines = [
+        ["", "training samples", "layers", "blocks tried", "fell back", "labels that differ"],
+        ["---", "---:", "---:", "---:", "---:", "---:"],
+    ]
+    for path in sorted(folder.glob("labels-*.json")):
+        for row in json.loads(path.read_text())["rows"]:
+            fusions = row["fusions"]
+            lines.append(
+                [
+                    row["case"],
+                    f"{row['train_samples']:,}",
+                    str(fusions["layers"]),
+                    ", ".join(map(str, fusions["blocks"])) or "none pays",
+                    f"{fusions['fell_back'] / fusions['samples']:.1%}",
+                    f"{row['labels_that_differ']} of {row['samples']:,}",
+                ]
+            )
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return between(text, "labels table: ../benchmarks/results", body)
+
+
 def _answer_cells(row: Row) -> dict[str, str]:
     cells = {"": row["case"]}
     for key, (head, scale) in _ANSWERS.items():
@@ -131,7 +154,8 @@ def main() -> None:
     for path, fill in ((HERE / "README.md", with_tables), (results, with_ratios)):
         path.write_text(fill(path.read_text(), found))
     answers = HERE.parent / "docs" / "answers.md"
-    answers.write_text(with_answers(answers.read_text(), HERE / "results"))
+    text = with_answers(answers.read_text(), HERE / "results")
+    answers.write_text(with_labels(text, HERE / "results"))
 
 
 if __name__ == "__main__":

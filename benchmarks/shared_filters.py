@@ -20,14 +20,8 @@ from torch.nn.functional import pad
 
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
-from redunet.core.fusion import (
-    FusedNetwork,
-    Fusion,
-    Values,
-    leading_directions,
-    narrow,
-    same_label,
-)
+from redunet.core.fusion import FusedNetwork, Fusion, Values, same_label
+from redunet.core.fusion_choice import leading_directions, narrow
 from redunet.core.layer import AbstractLayer, Layer
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.low_rank import LowRankLayer, Stack, stacked

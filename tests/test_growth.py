@@ -12,7 +12,8 @@ from benchmarks.growth import CASES, FORMS, RECORD, exponents, generated, measur
 from benchmarks.growth_page import CUT, PAGE, filled
 from benchmarks.shared_filters import Cuts, factors_of, of_factors, plain, rows_of, size, within
 from redunet.core.construction import Schedule
-from redunet.core.fusion import Fusion, narrow
+from redunet.core.fusion import Fusion
+from redunet.core.fusion_choice import narrow
 from redunet.core.layer import Layer
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Sharpness

@@ -13,19 +13,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from redunet.core import fusion
+from redunet.core import fusion_choice
 from redunet.core.construction import Schedule
-from redunet.core.fusion import (
-    TOLERANCE,
-    FusedNetwork,
-    blocks,
-    candidates,
-    close,
-    depths,
-    fuse,
-    same_label,
-    same_label_and_close,
-)
+from redunet.core.fusion import TOLERANCE, FusedNetwork, close, same_label, same_label_and_close
+from redunet.core.fusion_choice import blocks, candidates, depths, fuse
 from redunet.core.layer import Layer
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Moved, Sharpness
@@ -297,8 +288,8 @@ def test_a_wrong_guess_of_the_possible_classes_is_noticed() -> None:
 
 
 def test_wide_networks_are_tried_in_fewer_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "MIN_WIDTH", 32)
-    monkeypatch.setattr(fusion, "WIDTH_STEP", 8)
+    monkeypatch.setattr(fusion_choice, "MIN_WIDTH", 32)
+    monkeypatch.setattr(fusion_choice, "WIDTH_STEP", 8)
     network, scores, sharpness = MADE["small steps", False]
     found = candidates(network, 10**9)
     assert found[0].space is not None

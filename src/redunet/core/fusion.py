@@ -28,7 +28,6 @@ them, and the others look at no class but the rest.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from redunet.core.layer import AbstractLayer, Layer
+from redunet.core.layer import AbstractLayer
 from redunet.core.memberships import Confidence, sharpness_of
 from redunet.core.network import ReduNet
 from redunet.core.reduced_space import ReducedSpace
@@ -49,24 +48,9 @@ difference between two fusions, times the risk."""
 TOLERANCE = 1e-3
 """How far scores, probabilities and features may be from those of the whole network."""
 
-BLOCK_PATH = 0.4
-"""The longest path Σ τ of a block in the coarsest fusion."""
-
-WIDTHS, WIDTH_STEP = (12, 6, 3), 64
-"""The first fusions have a 12th, a 6th and a 3rd of the dimensions, rounded up to a multiple."""
-
-MIN_WIDTH, MAX_WIDTH = 256, 1536
-"""Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
-
 NEGLIGIBLE, NEGLIGIBLE_IN_NETWORK = math.log(2.0**24), math.log(2.0**62)
 """A class so many nats behind the likeliest one has no share in a sample: in a fusion, and in
 the network."""
-
-PROBES = 128
-"""How many samples are drawn from the moments to see which fusions are worth trying."""
-
-WORTHWHILE = 0.7
-"""Fusions are used where they take less than this share of the network's products."""
 
 BATCH_BYTES = 2**28
 
@@ -349,203 +333,8 @@ def same_label_and_close(values: Tensor, error: Tensor) -> Tensor:
     return same_label(values, error) & close(values, error)
 
 
-def fuse(
-    network: ReduNet, sharpness: Confidence, scores_of: Values, fusions: Sequence[Fusion]
-) -> FusedNetwork:
-    """A network with those fusions that are worth trying before it; none, if none is.
-
-    Parameters
-    ----------
-    network : ReduNet
-    sharpness : Sharpness or float
-    scores_of : callable
-        From features after the last layer, (n, d), to scores, (n, k).
-    fusions : sequence of Fusion
-        As `candidates` gives them.
-    """
-    every = FusedNetwork(network, sharpness, fusions)
-    probes = network.layers.probes(PROBES)
-    if probes is None or not fusions:
-        return every
-    return FusedNetwork(network, sharpness, worthwhile(every, probes, scores_of))
-
-
-def candidates(network: ReduNet, memory: int) -> list[Fusion]:
-    """Fusions of a network, of growing accuracy; at least two, or none.
-
-    Makes a pass through the layers if none was made yet.
-
-    Parameters
-    ----------
-    network : ReduNet
-    memory : int
-        Bytes that the fusions may take.
-    """
-    layers = network.layers
-    if not len(layers) or layers.probes(0) is None:
-        return []
-    steps = layers.steps
-    plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
-    wanted = {block.middle for plan in plans for block in plan}
-    E, found = torch.empty(0), {}
-    for index, layer in enumerate(layers.passing()):
-        if not index:
-            E = layer.E.to(torch.float64, copy=True)
-        if index in wanted:
-            found[index] = layer.fused(layer.step, torch.float32)
-    coarse, fine = reduced_dtypes(E.device.type)
-
-    def fusion(plan: list[Block], dtype: torch.dtype, width: int = 0) -> Fusion:
-        space, chosen = None, [(found[block.middle], block.path) for block in plan]
-        if width:
-            basis = leading_directions(E, width).float()
-            space = ReducedSpace(len(E), torch.arange(len(E), device=E.device), basis)
-            chosen = [(narrow(layer, basis), path) for layer, path in chosen]
-        made = [layer.fused(path / layer.coding.alpha, dtype) for layer, path in chosen]
-        return Fusion(tuple(made), tuple(block.reach for block in plan), space, dtype)
-
-    if MIN_WIDTH <= len(E) <= MAX_WIDTH and all(isinstance(one, Layer) for one in found.values()):
-        widths = [math.ceil(len(E) / part / WIDTH_STEP) * WIDTH_STEP for part in WIDTHS]
-        out = [
-            fusion(plans[0], coarse, widths[0]),
-            fusion(plans[0], fine, widths[1]),
-            fusion(plans[1], fine, widths[2]),
-        ]
-    else:
-        out = [fusion(plans[0], coarse)]
-    for plan in plans[1:]:
-        one = fusion(plan, fine)
-        if sum(made.n_bytes for made in out) + one.n_bytes > memory:
-            break
-        out.append(one)
-    return out if len(out) > 1 else []
-
-
-def depths(path: float, n_layers: int) -> list[int]:
-    """The numbers of blocks of the fusions to try, each twice the one before.
-
-    A shallow network is not cut into blocks: its fusions have all of its layers.
-    """
-    first = max(1, math.ceil(path / BLOCK_PATH))
-    sizes = [first]
-    while sum(sizes) + 2 * sizes[-1] <= n_layers / 2:
-        sizes.append(2 * sizes[-1])
-    return sizes if len(sizes) > 1 else [n_layers, n_layers]
-
-
-def worthwhile(every: FusedNetwork, probes: Tensor, scores_of: Values) -> Sequence[Fusion]:
-    """The fusions, without the first ones, that label samples with the fewest products.
-
-    None where the network alone takes hardly more.
-
-    Parameters
-    ----------
-    every : FusedNetwork
-        With at least two fusions.
-    probes : Tensor of shape (n, d)
-        Samples such as will come.
-    scores_of : callable
-        As for `fuse`.
-    """
-    fusions = every.fusions
-    sample = every.sample(probes)
-    found = [every.values(fusion, sample, scores_of) for fusion in fusions]
-    cleared = []
-    for (before, passed_before), (after, passed) in itertools.pairwise(found):
-        difference = (after - before).abs().amax(dim=1).double()
-        cleared.append(same_label(after, every.error(difference, passed_before, passed)))
-    behind = found[0][1].behind
-    considered, in_network, relevant = (
-        float((behind < nats).double().mean())
-        for nats in (NEGLIGIBLE, NEGLIGIBLE_IN_NETWORK, math.log(2.0**53))
-    )
-    layers = len(every.network.layers)
-    alone = layers * fusions[-1].layers[0].products(1.0, relevant)
-    after_all = layers * fusions[-1].layers[0].products(in_network, relevant)
-    best, chosen = WORTHWHILE * alone, len(fusions)
-    for start in range(len(fusions) - 1):
-        still_open = torch.ones_like(cleared[0])
-        cost = fusions[start].cost(1.0, relevant)
-        for fusion, done in zip(fusions[start + 1 :], cleared[start:], strict=True):
-            cost += float(still_open.double().mean()) * fusion.cost(considered, relevant)
-            still_open = still_open & ~done
-        cost += float(still_open.double().mean()) * after_all
-        if cost < best:
-            best, chosen = cost, start
-    return fusions[chosen:]
-
-
 def rate(dtype: torch.dtype, device: str) -> float:
     """How long a product of two numbers takes, with one in float64 as the unit."""
     if device == "cpu":
         return {torch.float64: 1.0, torch.float32: 0.5}.get(dtype, 0.25)
     return 1.0 if dtype in (torch.float64, torch.float32) else 0.1
-
-
-def reduced_dtypes(device: str) -> tuple[torch.dtype, torch.dtype]:
-    """The dtypes of the first fusion and of the others: those whose products are fast here."""
-    fast = device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return (torch.bfloat16 if fast else torch.float32), torch.float32
-
-
-def leading_directions(E: Tensor, n: int) -> Tensor:
-    """The n directions in which all samples together vary most: where E, (d, d), is smallest.
-
-    Returns
-    -------
-    Tensor of shape (d, n)
-        Orthonormal columns.
-    """
-    vectors: Tensor = torch.linalg.eigh(E)[1]  # eigenvalues ascend
-    return vectors[:, :n].contiguous()
-
-
-class Block(NamedTuple):
-    """Consecutive layers that become one.
-
-    Attributes
-    ----------
-    middle : int
-        The index of the layer in the middle of their path.
-    path : float
-        Σ τ of the layers.
-    reach : float
-        1 − Σ τ² / (Σ τ)².
-    """
-
-    middle: int
-    path: float
-    reach: float
-
-
-def blocks(steps: Sequence[float], n_blocks: int) -> list[Block]:
-    """Layers cut into at most so many blocks of about equal path; ``steps`` has τ of each."""
-    total, done = sum(steps) or 1.0, 0.0
-    of_block: dict[int, list[tuple[int, float]]] = {}
-    for index, step in enumerate(steps):
-        at = (done + step / 2) / total * n_blocks  # where the layer lies on the way
-        of_block.setdefault(min(int(at), n_blocks - 1), []).append((index, at))
-        done += step
-    out = []
-    for block, inside in of_block.items():
-        middle = min(inside, key=lambda one: abs(one[1] - block - 0.5))[0]
-        path = [steps[index] for index, _ in inside]
-        squares = sum(step**2 for step in path) / (sum(path) ** 2 or 1.0)
-        out.append(Block(middle, sum(path), max(0.0, 1 - squares)))
-    return out
-
-
-def narrow(layer: AbstractLayer, basis: Tensor) -> Layer:
-    """A layer of matrices within some directions, the columns of ``basis``, (d, r).
-
-    Along all others, which become one dimension, E is α and C_j is α_j.
-    """
-    coding = layer.coding
-
-    def within(A: Tensor, rest: Sequence[float]) -> Tensor:
-        out = torch.nn.functional.pad(basis.mT @ A @ basis, (0, 1, 0, 1))
-        out[:, -1, -1] = out.new_tensor(rest)
-        return out
-
-    E = within(layer.E[None], [coding.alpha])[0]
-    return Layer(E, within(layer.C, coding.alphas), coding, layer.step, layer.rate)

@@ -27,7 +27,7 @@ FACTORED_UP_TO = 0.4
 DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
 
-GRID_NOISE = 2.0**-20
+LEAST_SHARE = 2.0**-20
 """What makes a second moment definite, as a share of its mean eigenvalue."""
 
 
@@ -135,7 +135,7 @@ class SecondMoments:
         drawn = [self.Sigma.new_empty(0, self.Sigma.shape[-1])]
         for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
             if j % every == 0:
-                noise = GRID_NOISE * float(Sigma_j.diagonal().mean())
+                noise = LEAST_SHARE * float(Sigma_j.diagonal().mean())
                 factor, _ = torch.linalg.cholesky_ex(add_identity(Sigma_j.clone(), noise))
                 drawn.append(normal(len(factor)) @ factor.mT)
         for stack in self.stacks:

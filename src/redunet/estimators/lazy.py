@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from redunet.core.fusion import FusedNetwork, candidates, fuse
+from redunet.core.fusion import FusedNetwork
+from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out
 from redunet.core.whitening import Whitening

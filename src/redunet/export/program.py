@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from redunet.core.fusion import BLOCK_PATH, Block, blocks
+from redunet.core.fusion_choice import BLOCK_PATH, Block, blocks
 from redunet.core.memberships import sharpness_of
 from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.estimators.settings import Settings

@@ -20,14 +20,15 @@ from torch.nn.functional import pad
 
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
-from redunet.core.fusion import FusedNetwork, Fusion, Values, same_label
+from redunet.core.fusion import FusedNetwork, Fusion, same_label
 from redunet.core.fusion_choice import leading_directions, narrow
 from redunet.core.layer import AbstractLayer, Layer
+from redunet.core.leading import Leading
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.low_rank import LowRankLayer, Stack, stacked
 from redunet.core.memberships import Confidence
 from redunet.core.network import ReduNet
-from redunet.core.reduced_space import ReducedSpace
+from redunet.core.samples import Samples, Values
 from redunet.core.second_moments import FACTORED_UP_TO
 
 CLEARED = 0.95
@@ -74,7 +75,7 @@ def size(cut: Fusion, d: int) -> Size:
     inner = stored(cut.layers)
     if cut.space is None:
         return inner
-    R = cut.space.size - 1
+    R = cut.space.basis.shape[1]
     return Size(R, R * d + inner.numbers, inner.of_classes, 2 * R * d + inner.products)
 
 
@@ -159,7 +160,7 @@ class Cuts:
 
     network: ReduNet
     sharpness: Confidence
-    scores_of: Values
+    scores_of: Callable[[Tensor], Tensor]
 
     @cached_property
     def layers(self) -> tuple[AbstractLayer, ...]:
@@ -194,7 +195,7 @@ class Cuts:
 
     def _within(self, layers: Sequence[AbstractLayer], R: int) -> Fusion:
         basis = self._directions[:, :R].contiguous()
-        space = ReducedSpace(self.most, torch.arange(self.most), basis)
+        space = Leading.of(basis, self.network.layers.space)
         return self._fusion([within(layer, basis) for layer in layers], space)
 
     def own(self, r: int) -> Fusion:
@@ -205,12 +206,15 @@ class Cuts:
         ]
         return self._fusion(made, None)
 
-    def _fusion(self, layers: Sequence[AbstractLayer], space: ReducedSpace | None) -> Fusion:
+    def _fusion(self, layers: Sequence[AbstractLayer], space: Leading | None) -> Fusion:
         return Fusion(tuple(layers), (0.0,) * len(layers), space, layers[0].E.dtype)
 
     def fused(self, *fusions: Fusion) -> FusedNetwork:
         """The network with cuts that answer for it where they can be trusted."""
         return FusedNetwork(self.network, self.sharpness, fusions)
+
+    def _samples(self, Z: Tensor) -> Samples:
+        return Samples(Z, self.network.layers.space, Values(self.scores_of))
 
     def answer(self, first: Fusion, second: Fusion, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Labels by the margin rule: those of a cut network where it can be trusted.
@@ -233,10 +237,9 @@ class Cuts:
             Which samples did not need the whole network.
         """
         both = self.fused(first, second)
-        before, passed_before = both.values(first, both.sample(Z), self.scores_of)
-        values, passed = both.values(second, both.sample(Z), self.scores_of)
-        difference = (values - before).abs().amax(dim=1).double()
-        done = same_label(values, both.error(difference, passed_before, passed))
+        before, after = (both.values(one, self._samples(Z)) for one in (first, second))
+        values = after[0]
+        done = same_label(values, both.error(before, after))
         unchecked = values.argmax(dim=1)
         labels = unchecked.clone()
         rest = self.network.transform(Z[~done], self.sharpness)
@@ -269,14 +272,13 @@ class Cuts:
         """
         whole = self._fusion(self.layers, None)
         alone = self.fused(whole)
-        scores, passed_whole = alone.values(whole, alone.sample(Z), self.scores_of)
+        of_whole = alone.values(whole, self._samples(Z))
 
         def cleared(n: int) -> float:
             one = cut(n)
             both = self.fused(one, whole)
-            values, passed = both.values(one, both.sample(Z), self.scores_of)
-            difference = (values - scores).abs().amax(dim=1).double()
-            done = same_label(values, both.error(difference, passed, passed_whole))
+            of_cut = both.values(one, self._samples(Z))
+            done = same_label(of_cut[0], both.error(of_cut, of_whole))
             return float(done.double().mean())
 
         low, high, reached = 0, most, 1.0

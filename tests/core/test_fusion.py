@@ -16,13 +16,15 @@ from torch import Tensor
 from redunet.core import fusion_choice
 from redunet.core.construction import Schedule
 from redunet.core.fusion import TOLERANCE, FusedNetwork, close, same_label, same_label_and_close
-from redunet.core.fusion_choice import blocks, candidates, depths, fuse
+from redunet.core.fusion_choice import blocks, candidates, depths, fuse, leading_directions
 from redunet.core.layer import Layer
+from redunet.core.leading import Leading
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Moved, Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
-from redunet.core.readouts import read_out
+from redunet.core.readouts import read_out, scores_to_compare
+from redunet.core.samples import Samples, Values
 
 X_DIGITS, Y_DIGITS = load_digits(return_X_y=True)
 DIGITS = torch.nn.functional.normalize(torch.from_numpy(X_DIGITS), dim=1)
@@ -81,12 +83,12 @@ def test_labels_are_those_of_the_whole_network(name: str, low_rank: bool) -> Non
     fused = with_all_candidates(network, sharpness)
     Z = hard_samples(48 if low_rank else 64, seed=0)
     whole = scores(network.transform(Z, sharpness))
-    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole.argmax(1))
-    close_scores = fused.answer(Z, scores, same_label_and_close)
+    assert torch.equal(fused.answer([Z], Values(scores), same_label).argmax(1), whole.argmax(1))
+    close_scores = fused.answer([Z], Values(scores), same_label_and_close)
     assert torch.equal(close_scores.argmax(1), whole.argmax(1))
     scale = whole.abs().amax(dim=1).clamp(min=1)
     assert float(((close_scores - whole).abs().amax(dim=1) / scale).max()) < TOLERANCE
-    features = fused.answer(Z, lambda F: F, close)
+    features = fused.answer([Z], Values(lambda F: F), close)
     assert float((features - network.transform(Z, sharpness)).abs().max()) < TOLERANCE
     assert fused.seen.samples == 3 * len(Z)
     assert fused.seen.samples == sum(fused.seen.answered) + fused.seen.fell_back
@@ -102,7 +104,7 @@ def test_no_sample_is_found_whose_label_differs(which: tuple[str, bool], seed: i
     fused = with_all_candidates(network, sharpness)
     Z = hard_samples(48 if which[1] else 64, seed, n=100)
     whole = scores(network.transform(Z, sharpness)).argmax(1)
-    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole)
+    assert torch.equal(fused.answer([Z], Values(scores), same_label).argmax(1), whole)
 
 
 @settings(max_examples=25, deadline=None)
@@ -126,13 +128,13 @@ def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
         same = (label(middle) == of_a)[:, None]
         a, b = torch.where(same, middle, a), torch.where(same, b, middle)
     Z = torch.nn.functional.normalize(torch.cat([a, b]), dim=1)
-    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), label(Z))
+    assert torch.equal(fused.answer([Z], Values(scores), same_label).argmax(1), label(Z))
 
 
 def test_small_steps_need_few_products() -> None:
     network, scores, sharpness = MADE["small steps", False]
-    fused = fuse(network, sharpness, scores, candidates(network, 10**9))
-    fused.answer(DIGITS[900:], scores, same_label)
+    fused = fuse(network, sharpness, Values(scores), candidates(network, 10**9))
+    fused.answer([DIGITS[900:]], Values(scores), same_label)
     assert [len(one.layers) for one in fused.fusions][:2] == [2, 4]
     assert fused.seen.fell_back < 0.3 * fused.seen.samples
 
@@ -143,10 +145,10 @@ def test_fusions_that_do_not_pay_are_not_used() -> None:
     moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
     network = build_network(moments, 0.5, schedule)
     scores = read_out(network, "subspace", 12, 0.01).scores
-    fused = fuse(network, Sharpness(10.0, "relative"), scores, candidates(network, 10**9))
+    fused = fuse(network, Sharpness(10.0, "relative"), Values(scores), candidates(network, 10**9))
     assert not fused.fusions
     expected = scores(network.transform(DIGITS[900:950], Sharpness(10.0, "relative")))
-    assert torch.equal(fused.answer(DIGITS[900:950], scores, same_label), expected)
+    assert torch.equal(fused.answer([DIGITS[900:950]], Values(scores), same_label), expected)
 
 
 def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None:
@@ -159,7 +161,7 @@ def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None
         tuple(network.layers),  # type: ignore[arg-type]
     )
     assert candidates(alone, 10**9) == []
-    assert not fuse(alone, sharpness, scores, []).fusions
+    assert not fuse(alone, sharpness, Values(scores), []).fusions
     moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
     empty = build_network(moments, 0.5, Schedule(0, 0.5, 0.9))
     assert candidates(empty, 10**9) == []
@@ -287,17 +289,48 @@ def test_a_wrong_guess_of_the_possible_classes_is_noticed() -> None:
     assert float((mine - network.transform(Z, sharpness)).abs().max()) < 1e-12
 
 
-def test_wide_networks_are_tried_in_fewer_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("readout", ["subspace", "discriminant", "coding"])
+def test_wide_networks_are_tried_in_fewer_dimensions(
+    monkeypatch: pytest.MonkeyPatch, readout: str
+) -> None:
     monkeypatch.setattr(fusion_choice, "MIN_WIDTH", 32)
     monkeypatch.setattr(fusion_choice, "WIDTH_STEP", 8)
-    network, scores, sharpness = MADE["small steps", False]
+    network, _, sharpness = MADE["small steps", False]
+    solution = read_out(network, readout, 12, 0.01)
     found = candidates(network, 10**9)
     assert found[0].space is not None
     assert all(isinstance(layer, Layer) for layer in found[0].layers)
     fused = FusedNetwork(network, sharpness, found)
     Z = hard_samples(64, 9)
-    whole = scores(network.transform(Z, sharpness)).argmax(1)
-    assert torch.equal(fused.answer(Z, scores, same_label).argmax(1), whole)
+    Z[0] = 0  # has no direction
+    whole = solution.scores(network.transform(Z, sharpness)).argmax(1)
+    for asked in (scores_to_compare(solution), Values(solution.scores)):
+        assert torch.equal(fused.answer([Z], asked, same_label).argmax(1), whole)
+        in_parts = fused.answer(torch.split(Z, 50), asked, same_label)
+        assert torch.equal(in_parts.argmax(1), whole)
+
+
+def test_samples_in_fewer_dimensions_go_back_to_where_they_came_from() -> None:
+    network, _, sharpness = MADE["small steps", False]
+    layers, Z = network.layers, hard_samples(64, 3)
+    E = next(iter(layers.passing())).E
+    narrow_space, wide_space = (
+        Leading.of(leading_directions(E, width), layers.space) for width in (10, 30)
+    )
+    asked = Values(lambda F: F)
+    samples = Samples(Z, layers.space, asked)
+    narrow_start, wide_start, all_start = (
+        samples.start(space, torch.float64) for space in (narrow_space, wide_space, None)
+    )
+    assert torch.allclose(narrow_start.norm(dim=1), torch.ones(len(Z)).double())
+    assert torch.allclose(samples.values(narrow_space, narrow_start, narrow_start), Z)
+    end = torch.nn.functional.normalize(narrow_start * torch.linspace(0.5, 1.5, 11), dim=1)
+    features = samples.values(narrow_space, narrow_start, end)
+    wide_end = narrow_space.widened(narrow_start, end, wide_start, wide_space)
+    assert torch.allclose(samples.values(wide_space, wide_start, wide_end), features)
+    all_end = narrow_space.widened(narrow_start, end, all_start, None)
+    assert torch.allclose(samples.values(None, all_start, all_end), features)
+    assert float((features - Z).norm(dim=1).min()) > 0.01
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])

@@ -29,17 +29,18 @@ them, and the others look at no class but the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from redunet.core.layer import AbstractLayer
+from redunet.core.layer import AbstractLayer, row_norms
+from redunet.core.leading import Leading
 from redunet.core.memberships import Confidence, sharpness_of
 from redunet.core.network import ReduNet
-from redunet.core.reduced_space import ReducedSpace
+from redunet.core.samples import Samples, Values
 
 FACTOR = 4.0
 """A sample is answered by a fusion where what was asked for is more than so many times the
@@ -48,11 +49,20 @@ difference between two fusions, times the risk."""
 TOLERANCE = 1e-3
 """How far scores, probabilities and features may be from those of the whole network."""
 
+ROWS = 2048
+"""How many samples the first two fusions take at a time, where these are in few dimensions."""
+
+ROUNDING = 2.0**-20
+"""How far rounding alone may move values, of 1 or of the largest of a row: both fusions may round
+alike, so their difference does not tell."""
+
 NEGLIGIBLE, NEGLIGIBLE_IN_NETWORK = math.log(2.0**24), math.log(2.0**62)
 """A class so many nats behind the likeliest one has no share in a sample: in a fusion, and in
 the network."""
 
-BATCH_BYTES = 2**28
+BATCH_BYTES, CACHE_BYTES = 2**28, 2**22
+"""About how much memory a batch of samples may take within a fusion, and within one of few
+dimensions on a CPU, which is fastest within the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +76,14 @@ class Fusion:
     reach : tuple of float
         Of each block, how much of the distance from its begin to its end lies within it:
         0 if it is one layer, nearly 1 if it is many.
-    space : ReducedSpace, or None
+    space : Leading, or None
         The directions that the layers keep of the network's own (reduced) space.
     dtype : torch.dtype
     """
 
     layers: tuple[AbstractLayer, ...]
     reach: tuple[float, ...]
-    space: ReducedSpace | None
+    space: Leading | None
     dtype: torch.dtype
 
     def cost(self, considered: float, relevant: float) -> float:
@@ -82,7 +92,7 @@ class Fusion:
         The parameters are those of `AbstractLayer.products`.
         """
         device = self.layers[0].E.device.type
-        width = 0 if self.space is None else 2 * self.space.d * self.space.size
+        width = 0 if self.space is None else self.space.in_all.numel()
         products = sum(layer.products(considered, relevant) for layer in self.layers)
         return (products + width) * rate(self.dtype, device)
 
@@ -91,41 +101,48 @@ class Fusion:
         """Memory."""
         return sum(layer.n_bytes for layer in self.layers)
 
-    def move(self, Z: Tensor, sharpness: Confidence, among: Tensor | None = None) -> Passed:
+    @property
+    def wide(self) -> torch.dtype:
+        """The dtype of samples before and after the layers: at least float32."""
+        return torch.promote_types(self.dtype, torch.float32)
+
+    def move(self, start: Tensor, sharpness: Confidence, among: Tensor | None = None) -> Moves:
         """Samples after the layers.
 
         Parameters
         ----------
-        Z : Tensor of shape (n, s)
-            In the network's reduced space.
+        start : Tensor of shape (n, w)
+            In the dimensions of the fusion, in the dtype ``wide``.
         sharpness : Sharpness or float
         among : Tensor of shape (n, k), bool, default=None
             The classes to consider; None means all.
 
         Returns
         -------
-        Passed
+        Moves
         """
-        rows = max(1, BATCH_BYTES // self.layers[0].sample_space(1).nbytes)
-        parts = torch.split(Z, rows)
+        kept_in_cache = self.space is not None and start.device.type == "cpu"
+        batch_bytes = CACHE_BYTES if kept_in_cache else BATCH_BYTES
+        rows = max(1, batch_bytes // self.layers[0].sample_space(1).nbytes)
+        parts = torch.split(start, rows)
         masks = [None] * len(parts) if among is None else torch.split(among, rows)
+        memory = self.layers[0].sample_space(len(parts[0]))
         passed = [
-            self._move(part, sharpness, mask) for part, mask in zip(parts, masks, strict=True)
+            self._move(part, sharpness, mask, memory)
+            for part, mask in zip(parts, masks, strict=True)
         ]
-        return Passed(*(torch.cat(one) for one in zip(*passed, strict=True)))
+        return Moves(self.space, *(torch.cat(one) for one in zip(*passed, strict=True)))
 
-    def _move(self, Z: Tensor, sharpness: Confidence, among: Tensor | None) -> Passed:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        Z = Z.to(wide)
-        inside, outside = (Z, Z) if self.space is None else self.space.rows(Z)
-        moving = inside.to(self.dtype, copy=True)
-        memory = self.layers[0].sample_space(len(Z))
+    def _move(
+        self, start: Tensor, sharpness: Confidence, among: Tensor | None, memory: Tensor
+    ) -> tuple[Tensor, ...]:
+        moving = start.to(self.dtype, copy=True)
         coding = self.layers[0].coding
         c = max(sharpness_of(sharpness).of_classes(coding))
         doubts = []
-        behind = torch.full((len(Z), len(coding.counts)), torch.inf, device=Z.device)
+        behind = start.new_full((len(start), len(coding.counts)), torch.inf, dtype=torch.float32)
         for layer, reach in zip(self.layers, self.reach, strict=True):
-            before = moving.to(wide, copy=True)
+            before = moving.to(self.wide, copy=True)
             moved = layer.move_samples_(moving, sharpness, memory, among)
             doubt = torch.minimum(moved.spread.log(), moved.doubt + math.log(2)).double()
             doubts.append(doubt)
@@ -134,20 +151,22 @@ class Fusion:
             slack = c * (4 * reach * distance + torch.finfo(self.dtype).eps)
             best = moved.logits.amax(dim=1) - slack
             behind = torch.minimum(behind, best[:, None].to(behind) - moved.logits.to(behind))
-        moving = moving.to(wide)
-        features = moving if self.space is None else self.space.put_back(moving, outside)
         gains = [layer.step * coding.alpha * c for layer in self.layers]
         doubt = torch.stack(doubts, dim=1)
-        return Passed(features, doubt, doubt.new_tensor(gains).expand_as(doubt), behind)
+        gain = doubt.new_tensor(gains).expand_as(doubt)
+        return start, moving.to(self.wide), doubt, gain, behind
 
 
-class Passed(NamedTuple):
-    """Samples after a fusion.
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """How samples moved through a fusion.
 
-    Attributes
+    Parameters
     ----------
-    features : Tensor of shape (n, s)
-        In the network's reduced space, in at least float32.
+    space : Leading, or None
+        Of the fusion.
+    start, end : Tensor of shape (n, w)
+        Before and after its layers, in the fusion's dimensions, in at least float32.
     doubts : Tensor of shape (n, blocks), float64
         log(s) at the begin of each block.
     gains : Tensor of shape (n, blocks), float64
@@ -156,14 +175,31 @@ class Passed(NamedTuple):
         By how many nats a class stays behind the likeliest one, everywhere on the way.
     """
 
-    features: Tensor
+    space: Leading | None
+    start: Tensor
+    end: Tensor
     doubts: Tensor
     gains: Tensor
     behind: Tensor
 
-    def without(self, done: Tensor) -> Passed:
-        """The other samples."""
-        return Passed(*(one[~done] for one in self))
+    def where(self, rows: Tensor) -> Moves:
+        """Some of the samples: a mask, (n,)."""
+        fields = (self.start, self.end, self.doubts, self.gains, self.behind)
+        return Moves(self.space, *(one[rows] for one in fields))
+
+    @classmethod
+    def cat(cls, parts: Sequence[Moves]) -> Moves:
+        """Samples of several parts, one after another; there is at least one part."""
+        names = ("start", "end", "doubts", "gains", "behind")
+        joined = (torch.cat([getattr(one, name) for one in parts]) for name in names)
+        return cls(parts[0].space, *joined)
+
+    def distance(self, after: Moves) -> Tensor:
+        """From the end of these samples to that of a finer fusion: (n,), float64."""
+        end = self.end
+        if self.space is not None and self.space is not after.space:
+            end = self.space.widened(self.start, self.end, after.start, after.space)
+        return row_norms(after.end - end).double()
 
 
 @dataclass
@@ -190,11 +226,44 @@ class Seen:
         return self.samples - sum(self.answered)
 
 
-Values = Callable[[Tensor], Tensor]
-"""From features after the last layer, (n, d), to values, (n, m)."""
+Answer: TypeAlias = tuple[Tensor, Moves]
+"""Values, (n, m), by a fusion, and how the samples moved through it."""
 
-Enough = Callable[[Tensor, Tensor], Tensor]
+Enough: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """From values, (n, m), and the error of each row, (n,), to whether that is good enough, (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """Samples that are not answered yet: their places, and what the fusion before said."""
+
+    rows: Tensor
+    samples: Samples
+    answer: Answer | None = None
+    behind: Tensor | None = None
+
+    def where(self, rows: Tensor) -> _Open:
+        """Some of them: a mask."""
+        if self.answer is None or self.behind is None:
+            return _Open(self.rows[rows], self.samples.where(rows))
+        answer = self.answer[0][rows], self.answer[1].where(rows)
+        return _Open(self.rows[rows], self.samples.where(rows), answer, self.behind[rows])
+
+    @classmethod
+    def cat(cls, parts: Sequence[_Open]) -> _Open:
+        """Those of several parts."""
+        if len(parts) == 1:
+            return parts[0]
+        out = cls(
+            torch.cat([one.rows for one in parts]), Samples.cat([one.samples for one in parts])
+        )
+        answers = [one.answer for one in parts if one.answer is not None]
+        behind = [one.behind for one in parts if one.behind is not None]
+        if len(answers) < len(parts):
+            return out
+        values = torch.cat([values for values, _ in answers])
+        moves = Moves.cat([moves for _, moves in answers])
+        return replace(out, answer=(values, moves), behind=torch.cat(behind))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,15 +284,14 @@ class FusedNetwork:
     fusions: Sequence[Fusion] = ()
     seen: Seen = field(default_factory=Seen)
 
-    def answer(self, Z: Tensor, values_of: Values, enough: Enough) -> Tensor:
+    def answer(self, parts: Iterable[Tensor], asked: Values, enough: Enough) -> Tensor:
         """Values of samples, from their features after the last layer.
 
         Parameters
         ----------
-        Z : Tensor of shape (n, d)
-            Samples on the unit sphere.
-        values_of : callable
-            From features, (n, d), to values, (n, m).
+        parts : iterable of Tensors of shape (rows, d)
+            Samples on the unit sphere, at best some ``rows_at_once``, n in all.
+        asked : Values
         enough : callable
             From values, (n, m), and their estimated errors, (n,), to a mask, (n,):
             which rows need not be computed by the whole network.
@@ -232,33 +300,61 @@ class FusedNetwork:
         -------
         Tensor of shape (n, m)
         """
-        self.seen.samples += len(Z)
-        self.seen.answered = self.seen.answered or [0] * len(self.fusions)
+        answered: list[tuple[Tensor, Tensor]] = []
+        still_open, n = [], 0
+        for Z in parts:
+            rows = torch.arange(n, n + len(Z), device=Z.device)
+            n += len(Z)
+            part = self._first(_Open(rows, Samples(Z, self.network.layers.space, asked)))
+            for place in range(1, min(2, len(self.fusions))):
+                part = self._next(place, part, enough, answered)
+            still_open.append(part)
+        self.seen.samples += n
+        rest = _Open.cat(still_open)
+        for place in range(2, len(self.fusions)):
+            rest = self._next(place, rest, enough, answered)
+        if len(rest.rows):
+            answered.append((rest.rows, self._by_network(rest)))
+        out = torch.cat([values for _, values in answered])
+        return out[torch.cat([rows for rows, _ in answered]).argsort()]
+
+    def _first(self, samples: _Open) -> _Open:
+        """Samples after the first fusion, where there is one."""
         if not self.fusions:
-            return values_of(self.network.transform(Z, self.sharpness))
-        sample = self.sample(Z)
-        values, passed = self.values(self.fusions[0], sample, values_of)
-        behind = passed.behind
-        out, rows = torch.empty_like(values), torch.arange(len(Z), device=values.device)
-        for place, fusion in enumerate(self.fusions[1:], 1):
-            before, passed_before = values, passed
-            values, passed = self.values(fusion, sample, values_of, behind < NEGLIGIBLE)
-            difference = (values - before).abs().amax(dim=1).double()
-            done = enough(values, self.error(difference, passed_before, passed))
-            out[rows[done]] = values[done]
+            return samples
+        self.seen.answered = self.seen.answered or [0] * len(self.fusions)
+        values, moves = self.values(self.fusions[0], samples.samples)
+        return replace(samples, answer=(values, moves), behind=moves.behind)
+
+    def _next(
+        self, place: int, some: _Open, enough: Enough, answered: list[tuple[Tensor, Tensor]]
+    ) -> _Open:
+        """Try a fusion: add what it answers to ``answered``, and return the other samples."""
+        if some.answer is None or some.behind is None or not len(some.rows):
+            return some
+        values, moves = self.values(self.fusions[place], some.samples, some.behind < NEGLIGIBLE)
+        done = enough(values, self.error(some.answer, (values, moves)))
+        if bool(done.any()):
+            largest = float((values - some.answer[0])[done].abs().amax())
             self.seen.answered[place] += int(done.sum())
-            self.seen.largest_difference = max(
-                self.seen.largest_difference, float(difference[done].amax()) if done.any() else 0.0
-            )
-            values, rows, passed = values[~done], rows[~done], passed.without(done)
-            behind = torch.maximum(behind[~done], passed.behind)
-            sample = sample[0][~done], sample[1][~done]
-            if not len(rows):
-                return out
-        possible = behind < NEGLIGIBLE_IN_NETWORK
-        features = self.network.transform(Z[rows], self.sharpness, possible, BATCH_BYTES)
-        out[rows] = values_of(features)
-        return out
+            self.seen.largest_difference = max(self.seen.largest_difference, largest)
+            answered.append((some.rows[done], values[done]))
+        behind = torch.maximum(some.behind, moves.behind)
+        return replace(some, answer=(values, moves), behind=behind).where(~done)
+
+    def _by_network(self, some: _Open) -> Tensor:
+        """Values by the network itself."""
+        possible = None if some.behind is None else some.behind < NEGLIGIBLE_IN_NETWORK
+        Z = some.samples.Z
+        features = self.network.transform(Z, self.sharpness, possible, BATCH_BYTES)
+        return some.samples.asked.of_features(features)
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many samples the first fusions take at a time to be fast; None means all."""
+        if self.fusions and self.fusions[0].space is not None:
+            return ROWS if self.fusions[0].layers[0].E.device.type == "cpu" else None
+        return None
 
     def summary(self) -> dict[str, Any]:
         """How many layers and blocks there are, and what became of the samples, to be shown."""
@@ -273,45 +369,33 @@ class FusedNetwork:
             "largest_difference": self.seen.largest_difference,
         }
 
-    def sample(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Samples, (n, d), within the network's reduced space, and their parts outside of it."""
-        space = self.network.layers.space
-        return (Z, Z) if space is None else space.rows(Z)
-
-    def values(
-        self,
-        fusion: Fusion,
-        sample: tuple[Tensor, Tensor],
-        values_of: Values,
-        among: Tensor | None = None,
-    ) -> tuple[Tensor, Passed]:
-        """Values, (n, m), by one fusion.
+    def values(self, fusion: Fusion, samples: Samples, among: Tensor | None = None) -> Answer:
+        """Values, (n, m), by one fusion, and how the samples moved through it.
 
         Parameters
         ----------
         fusion : Fusion
-        sample : pair of Tensors of shape (n, s) and (n, d)
-            As from `sample`.
-        values_of : callable
+        samples : Samples
         among : Tensor of shape (n, k), bool, default=None
             As for `Fusion.move`.
         """
-        space, (inside, outside) = self.network.layers.space, sample
-        passed = fusion.move(inside, self.sharpness, among)
-        features = passed.features.to(inside.dtype)
-        return values_of(features if space is None else space.put_back(features, outside)), passed
+        start = samples.start(fusion.space, fusion.wide)
+        moves = fusion.move(start, self.sharpness, among)
+        return samples.values(fusion.space, start, moves.end), moves
 
-    def error(self, difference: Tensor, before: Passed, after: Passed) -> Tensor:
-        """The estimated error of values, (n,), from their difference between two fusions."""
+    def error(self, before: Answer, after: Answer) -> Tensor:
+        """The estimated error of values, (n,), from those of a fusion and of a finer one."""
+        (values_before, moves_before), (values, moves) = before, after
+        difference = (values - values_before).abs().amax(dim=1).double()
+        rounding = ROUNDING * values.abs().amax(dim=1).double().clamp(min=1)
         coding = self.fusions[0].layers[0].coding
         c = max(sharpness_of(self.sharpness).of_classes(coding))
-        apart = torch.linalg.vector_norm(after.features - before.features, dim=1).double()
-        change = 4 * c * apart[:, None]
+        change = 4 * c * moves_before.distance(moves)[:, None]
         risks = [
             (one.gains * (one.doubts + change).clamp_(max=0).exp_()).log1p_().sum(dim=1)
-            for one in (before, after)
+            for one in (moves_before, moves)
         ]
-        return FACTOR * difference * torch.maximum(*risks).exp_()
+        return FACTOR * (difference + rounding) * torch.maximum(*risks).exp_()
 
 
 def same_label(values: Tensor, error: Tensor) -> Tensor:

@@ -19,19 +19,19 @@ from redunet.core.fusion import (
     NEGLIGIBLE_IN_NETWORK,
     FusedNetwork,
     Fusion,
-    Values,
     same_label,
 )
 from redunet.core.layer import AbstractLayer, Layer
+from redunet.core.leading import Leading
 from redunet.core.memberships import Confidence
 from redunet.core.network import ReduNet
-from redunet.core.reduced_space import ReducedSpace
+from redunet.core.samples import Samples, Values
 
 BLOCK_PATH = 0.4
 """The longest path Σ τ of a block in the coarsest fusion."""
 
-WIDTHS, WIDTH_STEP = (12, 6, 3), 64
-"""The first fusions have a 12th, a 6th and a 3rd of the dimensions, rounded up to a multiple."""
+WIDTHS, WIDTH_STEP = (1 / 12, 1 / 6, 1 / 3, 2 / 3), 64
+"""The first fusions have these shares of the dimensions, rounded up to a multiple."""
 
 MIN_WIDTH, MAX_WIDTH = 256, 1536
 """Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
@@ -44,7 +44,7 @@ WORTHWHILE = 0.7
 
 
 def fuse(
-    network: ReduNet, sharpness: Confidence, scores_of: Values, fusions: Sequence[Fusion]
+    network: ReduNet, sharpness: Confidence, scores: Values, fusions: Sequence[Fusion]
 ) -> FusedNetwork:
     """A network with those fusions that are worth trying before it; none, if none is.
 
@@ -52,8 +52,8 @@ def fuse(
     ----------
     network : ReduNet
     sharpness : Sharpness or float
-    scores_of : callable
-        From features after the last layer, (n, d), to scores, (n, k).
+    scores : Values
+        Of the classes, (n, k).
     fusions : sequence of Fusion
         As `candidates` gives them.
     """
@@ -61,7 +61,7 @@ def fuse(
     probes = network.layers.probes(PROBES)
     if probes is None or not fusions:
         return every
-    return FusedNetwork(network, sharpness, worthwhile(every, probes, scores_of))
+    return FusedNetwork(network, sharpness, worthwhile(every, probes, scores))
 
 
 def candidates(network: ReduNet, memory: int) -> list[Fusion]:
@@ -93,21 +93,23 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         space, chosen = None, [(found[block.middle], block.path) for block in plan]
         if width:
             basis = leading_directions(E, width).float()
-            space = ReducedSpace(len(E), torch.arange(len(E), device=E.device), basis)
+            space = Leading.of(basis, layers.space)
             chosen = [(narrow(layer, basis), path) for layer, path in chosen]
         made = [layer.fused(path / layer.coding.alpha, dtype) for layer, path in chosen]
         return Fusion(tuple(made), tuple(block.reach for block in plan), space, dtype)
 
     if MIN_WIDTH <= len(E) <= MAX_WIDTH and all(isinstance(one, Layer) for one in found.values()):
-        widths = [math.ceil(len(E) / part / WIDTH_STEP) * WIDTH_STEP for part in WIDTHS]
+        widths = [math.ceil(len(E) * share / WIDTH_STEP) * WIDTH_STEP for share in WIDTHS]
         out = [
             fusion(plans[0], coarse, widths[0]),
             fusion(plans[0], fine, widths[1]),
             fusion(plans[1], fine, widths[2]),
+            fusion(plans[1], fine, widths[3]),
         ]
+        left = plans[2:]
     else:
-        out = [fusion(plans[0], coarse)]
-    for plan in plans[1:]:
+        out, left = [fusion(plans[0], coarse)], plans[1:]
+    for plan in left:
         one = fusion(plan, fine)
         if sum(made.n_bytes for made in out) + one.n_bytes > memory:
             break
@@ -127,7 +129,7 @@ def depths(path: float, n_layers: int) -> list[int]:
     return sizes if len(sizes) > 1 else [n_layers, n_layers]
 
 
-def worthwhile(every: FusedNetwork, probes: Tensor, scores_of: Values) -> Sequence[Fusion]:
+def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[Fusion]:
     """The fusions, without the first ones, that label samples with the fewest products.
 
     None where the network alone takes hardly more.
@@ -138,16 +140,16 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores_of: Values) -> Sequen
         With at least two fusions.
     probes : Tensor of shape (n, d)
         Samples such as will come.
-    scores_of : callable
+    scores : Values
         As for `fuse`.
     """
     fusions = every.fusions
-    sample = every.sample(probes)
-    found = [every.values(fusion, sample, scores_of) for fusion in fusions]
-    cleared = []
-    for (before, passed_before), (after, passed) in itertools.pairwise(found):
-        difference = (after - before).abs().amax(dim=1).double()
-        cleared.append(same_label(after, every.error(difference, passed_before, passed)))
+    samples = Samples(probes, every.network.layers.space, scores)
+    found = [every.values(fusion, samples) for fusion in fusions]
+    cleared = [
+        same_label(after[0], every.error(before, after))
+        for before, after in itertools.pairwise(found)
+    ]
     behind = found[0][1].behind
     considered, in_network, relevant = (
         float((behind < nats).double().mean())

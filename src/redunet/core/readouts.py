@@ -30,6 +30,7 @@ from redunet.core.discriminants import (
 from redunet.core.layer import AbstractLayer
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.network import ReduNet
+from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import GRID_NOISE, principal_subspaces
 from redunet.errors import SettingsError
@@ -135,10 +136,15 @@ class NearestSubspace:
 
     def _inner(self, Z: Tensor) -> Iterator[Tensor]:
         """U_jᵀ z, (rows, k, r), of samples, (n, d), some rows at a time."""
-        k, d, r = self.U.shape
-        columns = self.U.permute(1, 0, 2).reshape(d, k * r)
+        k, _, r = self.U.shape
         rows = max(1, BATCH_BYTES // (k * r * Z.element_size()))
-        return ((part @ columns).view(-1, k, r) for part in torch.split(Z, rows))
+        return ((part @ self.columns).view(-1, k, r) for part in torch.split(Z, rows))
+
+    @property
+    def columns(self) -> Tensor:
+        """The directions of all classes, class beside class: Tensor of shape (d, k r)."""
+        k, d, r = self.U.shape
+        return self.U.permute(1, 0, 2).reshape(d, k * r)
 
     def scores(self, Z: Tensor) -> Tensor:
         """Minus the residuals, (n, k), of samples, (n, d)."""
@@ -295,6 +301,21 @@ class LeastSquares(LinearScores):
 def _rounding(dtype: torch.dtype) -> float:
     """The variance that rounding accounts for: a share of 1/d, the mean of all directions."""
     return GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
+
+
+def scores_to_compare(readout: Readout) -> Values:
+    """The scores of a read-out; of zero vectors, up to one number for all classes."""
+    if isinstance(readout, NearestSubspace):
+        k, _, r = readout.U.shape
+
+        def of_unit_length(products: Tensor) -> Tensor:
+            return products.view(-1, k, r).square().sum(dim=2).double() - 1
+
+        return Values(readout.scores, readout.columns, of_unit_length)
+    if isinstance(readout, LinearScores):
+        offsets = readout.offsets
+        return Values(readout.scores, readout.weights, lambda products: products + offsets)
+    return Values(readout.scores)
 
 
 Factory: TypeAlias = Callable[[ReduNet, int, float], Readout]

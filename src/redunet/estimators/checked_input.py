@@ -21,9 +21,9 @@ from redunet.core.grid import OnGrid, unit_grid, unit_rows, within_range
 from redunet.core.moments import Label, check_labels
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.estimators.settings import InputSettings
-from redunet.features import FeatureMap, restore
+from redunet.features import FeatureMap, Flatten, restore
 
-_CHUNK_ROWS = 512
+CHUNK_ROWS = 512
 """Rows put on the sphere at a time, few enough to stay in the processor's cache."""
 
 
@@ -68,22 +68,17 @@ class Embedding:
             return unit_rows(vectors)
         return within_range(vectors, *self.input_range)
 
-    def new(
-        self, rows: NDArray[Any], dtype: torch.dtype, device: str, memory: int
-    ) -> Iterator[Tensor]:
-        """Feature vectors of new samples on the sphere, as many at a time as memory allows."""
-        d = self.n_features(rows.shape[1])
-        per_pass = max(_CHUNK_ROWS, memory // (4 * d * dtype.itemsize))
-        for start in range(0, len(rows), per_pass):
-            part = rows[start : start + per_pass]
-            Z = torch.empty(len(part), d, dtype=dtype, device=device)
-            for first in range(0, len(part), _CHUNK_ROWS):
-                chunk = slice(first, first + _CHUNK_ROWS)
-                Z[chunk] = unit_rows(self._vectors(part[chunk], device))
-            yield Z
+    def new(self, rows: NDArray[Any], dtype: torch.dtype, device: str) -> Tensor:
+        """Feature vectors of new samples, on the sphere: Tensor of shape (n, d)."""
+        Z = torch.empty(len(rows), self.n_features(rows.shape[1]), dtype=dtype, device=device)
+        for start in range(0, len(rows), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            Z[chunk] = unit_rows(self._vectors(rows[chunk], device))
+        return Z
 
     def _vectors(self, rows: NDArray[Any], device: str) -> Tensor:
-        if self.features is None and rows.dtype == np.uint8:  # faster as they are
+        unchanged = self.features is None or isinstance(self.features, Flatten)
+        if unchanged and rows.dtype == np.uint8:  # faster as they are
             return torch.from_numpy(np.array(rows, order="C")).to(device)
         tensor = torch.from_numpy(np.array(rows, dtype=np.float64, order="C")).to(device)
         if self.features is None:

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from redunet.core.fusion import Enough, FusedNetwork, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
-from redunet.core.readouts import Readout
+from redunet.core.readouts import Readout, scores_to_compare
+from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.checked_input import checked_samples, column_names
+from redunet.estimators.checked_input import CHUNK_ROWS, checked_samples, column_names
 from redunet.estimators.lazy import Network
 from redunet.estimators.settings import (
     InputSettings,
@@ -136,7 +137,7 @@ class ReduNetClassifier(
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,), the same whether ``exact`` or not."""
         use = self._use()
-        scores = use.answer(X, scores_of, same_label)
+        scores = use.answer(X, scores_to_compare, same_label)
         labels = np.asarray(use.state.moments.labels)
         predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
         return predicted
@@ -155,7 +156,7 @@ class ReduNetClassifier(
             For two classes, how much larger the second one's score is. Unless
             ``exact``, within 0.001 of the sample's largest score, at least of 1.
         """
-        scores = self._use().answer(X, scores_of, same_label_and_close)
+        scores = self._use().answer(X, lambda one: Values(one.scores), same_label_and_close)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         decisions: NDArray[np.float64] = scores.numpy()
@@ -170,11 +171,11 @@ class ReduNetClassifier(
         scores, those below 0 set to 0. Within 0.001, unless ``exact``.
         """
 
-        def values(readout: Readout, Z: Tensor) -> Tensor:
-            return readout.probabilities(readout.scores(Z))
+        def probabilities_of(readout: Readout) -> Values:
+            return Values(lambda Z: readout.probabilities(readout.scores(Z)))
 
         probabilities: NDArray[np.float64]
-        probabilities = self._use().answer(X, values, same_label_and_close).numpy()
+        probabilities = self._use().answer(X, probabilities_of, same_label_and_close).numpy()
         return probabilities
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -182,14 +183,15 @@ class ReduNetClassifier(
 
         Within 0.001, unless ``exact``.
         """
-        features: NDArray[Any] = self._use().answer(X, lambda _, Z: Z, close).numpy()
+        features: NDArray[Any] = self._use().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
         return features
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
         use = self._use()
         passes = [
-            use.built().network.memberships(Z, use.settings.confidence).cpu() for Z in use.inputs(X)
+            use.built().network.memberships(use.new(rows), use.settings.confidence).cpu()
+            for rows in use.passes(X)
         ]
         memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
         return memberships
@@ -203,10 +205,6 @@ class ReduNetClassifier(
     def fused_network_(self) -> FusedNetwork:
         """The network with the fusions that answer for it, and what became of the samples."""
         return self._use().fused()
-
-    def scores_of_features(self, Z: Tensor) -> Tensor:
-        """The read-out's scores, (n, k), of features after the last layer, (n, d)."""
-        return self._use().readout().scores(Z)
 
     @property
     def whitening_(self) -> Whitening | None:
@@ -265,11 +263,6 @@ class ReduNetClassifier(
         return self._fitted().moments.n_features
 
 
-def scores_of(readout: Readout, Z: Tensor) -> Tensor:
-    """The scores of features, (n, d), by a read-out: Tensor of shape (n, k)."""
-    return readout.scores(Z)
-
-
 @dataclass(frozen=True, eq=False)
 class _Use:
     """One call's view of a model: what was learnt, the settings and where to compute."""
@@ -281,28 +274,34 @@ class _Use:
     memory: int
     exact: bool
 
-    def answer(
-        self, X: ArrayLike, values: Callable[[Readout, Tensor], Tensor], enough: Enough
-    ) -> Tensor:
+    def answer(self, X: ArrayLike, asked_of: Callable[[Readout], Values], enough: Enough) -> Tensor:
         """Values of samples, (n, m), from the read-out and the features after the last layer."""
         answers = []
-        for Z in self.inputs(X):
+        for rows in self.passes(X):
             if self.exact:
-                features = self.built().network.transform(Z, self.settings.confidence)
-                answers.append(values(self.readout(), features).cpu())
+                features = self.built().network.transform(self.new(rows), self.settings.confidence)
+                answers.append(asked_of(self.readout()).of_features(features).cpu())
             else:
-                fused = self.fused()
-                answers.append(fused.answer(Z, lambda F: values(self.readout(), F), enough).cpu())
+                fused = self.fused()  # before the read-out: it makes the pass that both need
+                size = fused.rows_at_once or len(rows)
+                parts = (rows[start : start + size] for start in range(0, len(rows), size))
+                asked = asked_of(self.readout())
+                answers.append(fused.answer(map(self.new, parts), asked, enough).cpu())
         return torch.cat(answers)
 
-    def inputs(self, X: ArrayLike) -> Iterator[Tensor]:
-        """New samples as the first layer takes them, (rows, d), pass by pass."""
+    def passes(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """New samples, checked, as many rows at a time as memory allows."""
         rows = checked_samples(X, self.state.embedding.features, self.owner)
         self.state.check_new(self.owner, rows.shape[1], column_names(X))
+        d, bytes_each = self.state.moments.n_features, self.settings.torch_dtype.itemsize
+        size = max(CHUNK_ROWS, self.memory // (4 * d * bytes_each))
+        return (rows[start : start + size] for start in range(0, len(rows), size))
+
+    def new(self, rows: NDArray[Any]) -> Tensor:
+        """New samples as the first layer takes them, (n, d)."""
+        Z = self.state.embedding.new(rows, self.settings.torch_dtype, self.device)
         whitening = self.built().whitening
-        dtype = self.settings.torch_dtype
-        for Z in self.state.embedding.new(rows, dtype, self.device, self.memory):
-            yield Z if whitening is None else whitening.samples(Z)
+        return Z if whitening is None else whitening.samples(Z)
 
     def built(self) -> Network:
         """The network, built if it is not there yet."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from torch import Tensor
-
 from redunet.core.fusion import FusedNetwork
 from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.network import ReduNet, build_network
-from redunet.core.readouts import Readout, read_out
+from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.whitening import Whitening
 from redunet.estimators.settings import Settings
 from redunet.estimators.state import Kept, State
@@ -75,12 +73,10 @@ class Network:
     def fused(self, settings: Settings, n_components: int, memory: int) -> FusedNetwork:
         """The network with the fusions that answer for it; makes a pass if none was made."""
 
-        def scores(Z: Tensor) -> Tensor:  # the read-out is made after the pass, not before it
-            return self.readout(settings, n_components).scores(Z)
-
         def made() -> FusedNetwork:
             network = self.network
             fusions = self.kept.get("fusions", None, lambda: candidates(network, memory // 2))
+            scores = scores_to_compare(self.readout(settings, n_components))
             return fuse(network, settings.confidence, scores, fusions)
 
         key = settings.confidence, settings.readout, n_components, settings.ridge

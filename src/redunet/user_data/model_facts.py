@@ -12,6 +12,7 @@ from torch import Tensor
 from redunet.core.covariance import class_means
 from redunet.core.fusion import same_label
 from redunet.core.moments import ClassMoments
+from redunet.core.readouts import scores_to_compare
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
 from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier, load, storage
@@ -107,7 +108,7 @@ def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     rates = network.rates()
     probes = network.layers.probes(DRAWN) if len(network.layers) else None
     if probes is not None:
-        fused.answer(probes, model.scores_of_features, same_label)
+        fused.answer([probes], scores_to_compare(model.readout_), same_label)
     return {
         "fusions": fused.summary(),
         "R": [rate.R for rate in rates],

@@ -23,7 +23,8 @@ from benchmarks.measure import exponent, machine
 from benchmarks.shared_filters import CLEARED, Cuts, plain, size, stored
 from redunet import __version__, datasets
 from redunet.core.construction import Schedule
-from redunet.core.fusion import FACTOR, Fusion
+from redunet.core.fused_network import FACTOR
+from redunet.core.fusion import Fusion
 from redunet.core.memberships import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network

@@ -20,7 +20,8 @@ from torch.nn.functional import pad
 
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
-from redunet.core.fusion import FusedNetwork, Fusion, same_label
+from redunet.core.fused_network import FusedNetwork, same_label
+from redunet.core.fusion import Fusion
 from redunet.core.fusion_choice import leading_directions, narrow
 from redunet.core.layer import AbstractLayer, Layer
 from redunet.core.leading import Leading

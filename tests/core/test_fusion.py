@@ -15,7 +15,14 @@ from torch import Tensor
 
 from redunet.core import fusion_choice
 from redunet.core.construction import Schedule
-from redunet.core.fusion import TOLERANCE, FusedNetwork, close, same_label, same_label_and_close
+from redunet.core.fused_network import (
+    TOLERANCE,
+    FusedNetwork,
+    close,
+    same_label,
+    same_label_and_close,
+)
+from redunet.core.fusion import drift_of
 from redunet.core.fusion_choice import blocks, candidates, depths, fuse, leading_directions
 from redunet.core.layer import Layer
 from redunet.core.leading import Leading
@@ -310,8 +317,53 @@ def test_wide_networks_are_tried_in_fewer_dimensions(
         assert torch.equal(in_parts.argmax(1), whole)
 
 
+def few_samples(eps: float, n_layers: int) -> ReduNet:
+    X, y = few_samples_of_many_classes()
+    schedule = Schedule(n_layers, 0.5, 0.9, "relative")
+    return build_network(ClassMoments(X.shape[1]).update(X, y), eps, schedule)
+
+
+@pytest.mark.parametrize("eps", [0.5, 2.0, 8.0])
+def test_a_cut_layer_never_thinks_too_little_of_a_class(eps: float) -> None:
+    layer = next(iter(few_samples(eps, 1).layers.passing())).fused(0.5, torch.float64)
+    assert isinstance(layer, LowRankLayer)
+    cut, Z = layer.cut(0.25), hard_samples(48, 8)
+    assert sum(stack.B.shape[1] for stack in cut.stacks) < sum(
+        stack.B.shape[1] for stack in layer.stacks
+    )
+    sharpness = Sharpness(30.0, "relative")
+    whole, moved = (
+        one.move_samples_(Z.clone(), sharpness, one.sample_space(len(Z))) for one in (layer, cut)
+    )
+    assert moved.highest_logits is not None
+    assert bool((moved.highest_logits >= whole.logits - 1e-9).all())
+    assert bool((moved.logits <= whole.logits + 1e-9).all())
+    drift = drift_of(cut)
+    ends = Z.clone(), Z.clone()
+    for end, one in zip(ends, (layer, cut), strict=True):
+        one.move_samples_(end, Sharpness(0.0, "relative"), one.sample_space(len(Z)))
+    assert float((ends[0] - ends[1]).norm(dim=1).max()) <= drift + 1e-9
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 2), st.sampled_from([0.5, 2.0, 8.0]), st.integers(0, 10**6))
+def test_cut_classes_change_no_label(n_layers: int, eps: float, seed: int) -> None:
+    network = few_samples(eps, n_layers)
+    readout = scores_to_compare(read_out(network, "discriminant", 12, 0.01))
+    sharpness = Sharpness(100.0, "relative")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusion_choice, "MAX_DRIFT", math.inf)
+        fused = with_all_candidates(network, sharpness)
+    assert isinstance(fused.fusions[0].layers[0], LowRankLayer)
+    assert fused.fusions[0].layers[0].left_out is not None
+    assert fused.fusions[-1].dtype == torch.float64
+    Z = hard_samples(48, seed, n=100)
+    whole = readout.of_features(network.transform(Z, sharpness)).argmax(1)
+    assert torch.equal(fused.answer([Z], readout, same_label).argmax(1), whole)
+
+
 def test_samples_in_fewer_dimensions_go_back_to_where_they_came_from() -> None:
-    network, _, sharpness = MADE["small steps", False]
+    network, _, _ = MADE["small steps", False]
     layers, Z = network.layers, hard_samples(64, 3)
     E = next(iter(layers.passing())).E
     narrow_space, wide_space = (

@@ -9,20 +9,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from redunet.core.fusion import (
-    NEGLIGIBLE,
-    NEGLIGIBLE_IN_NETWORK,
-    FusedNetwork,
-    Fusion,
-    same_label,
-)
+from redunet.core.fused_network import NEGLIGIBLE_IN_NETWORK, FusedNetwork, same_label
+from redunet.core.fusion import Fusion, drift_of
 from redunet.core.layer import AbstractLayer, Layer
 from redunet.core.leading import Leading
+from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Confidence
 from redunet.core.network import ReduNet
 from redunet.core.samples import Samples, Values
@@ -35,6 +32,10 @@ WIDTHS, WIDTH_STEP = (1 / 12, 1 / 6, 1 / 3, 2 / 3), 64
 
 MIN_WIDTH, MAX_WIDTH = 256, 1536
 """Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
+
+CUT, MAX_DRIFT = 0.25, 0.2
+"""The share of their directions that classes of few samples have in a first fusion, and how far
+samples may then be from where they should be."""
 
 PROBES = 128
 """How many samples are drawn from the moments to see which fusions are worth trying."""
@@ -81,12 +82,14 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
     steps = layers.steps
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
     wanted = {block.middle for plan in plans for block in plan}
+    shallow = plans[0] == plans[-1]
     E, found = torch.empty(0), {}
     for index, layer in enumerate(layers.passing()):
         if not index:
             E = layer.E.to(torch.float64, copy=True)
         if index in wanted:
-            found[index] = layer.fused(layer.step, torch.float32)
+            factors = shallow and isinstance(layer, LowRankLayer)
+            found[index] = layer.fused(layer.step, torch.float64 if factors else torch.float32)
     coarse, fine = reduced_dtypes(E.device.type)
 
     def fusion(plan: list[Block], dtype: torch.dtype, width: int = 0) -> Fusion:
@@ -106,15 +109,27 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
             fusion(plans[1], fine, widths[2]),
             fusion(plans[1], fine, widths[3]),
         ]
-        left = plans[2:]
+        finer = [(plan, fine) for plan in (plans[:1] if shallow else plans[2:])]
+    elif shallow and any(isinstance(one, LowRankLayer) for one in found.values()):
+        out = [fusion(plans[0], coarse)]
+        finer = [(plans[0], fine), (plans[0], torch.float64)]
+        first = cut_classes(out[0])
+        if E.device.type == "cpu" and sum(map(drift_of, first.layers)) < MAX_DRIFT:
+            out.insert(0, first)
     else:
-        out, left = [fusion(plans[0], coarse)], plans[1:]
-    for plan in left:
-        one = fusion(plan, fine)
+        out, finer = [fusion(plans[0], coarse)], [(plan, fine) for plan in plans[1:]]
+    for plan, dtype in finer:
+        one = fusion(plan, dtype)
         if sum(made.n_bytes for made in out) + one.n_bytes > memory:
             break
         out.append(one)
     return out if len(out) > 1 else []
+
+
+def cut_classes(fusion: Fusion) -> Fusion:
+    """A fusion with the leading directions of each class only, to tell which classes matter."""
+    made = (one.cut(CUT) if isinstance(one, LowRankLayer) else one for one in fusion.layers)
+    return replace(fusion, layers=tuple(made))
 
 
 def depths(path: float, n_layers: int) -> list[int]:
@@ -150,21 +165,22 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[
         same_label(after[0], every.error(before, after))
         for before, after in itertools.pairwise(found)
     ]
-    behind = found[0][1].behind
-    considered, in_network, relevant = (
-        float((behind < nats).double().mean())
-        for nats in (NEGLIGIBLE, NEGLIGIBLE_IN_NETWORK, math.log(2.0**53))
-    )
-    layers = len(every.network.layers)
-    alone = layers * fusions[-1].layers[0].products(1.0, relevant)
-    after_all = layers * fusions[-1].layers[0].products(in_network, relevant)
-    best, chosen = WORTHWHILE * alone, len(fusions)
+    layers, last = len(every.network.layers), fusions[-1].layers[0]
+
+    def share(start: int, nats: float) -> float:
+        return float((found[start][1].behind < nats).double().mean())
+
+    relevant = share(len(fusions) - 1, math.log(2.0**53))
+    best, chosen = WORTHWHILE * layers * last.products(1.0, relevant), len(fusions)
     for start in range(len(fusions) - 1):
         still_open = torch.ones_like(cleared[0])
         cost = fusions[start].cost(1.0, relevant)
         for fusion, done in zip(fusions[start + 1 :], cleared[start:], strict=True):
+            considered = share(start, fusion.negligible)
             cost += float(still_open.double().mean()) * fusion.cost(considered, relevant)
             still_open = still_open & ~done
+        in_network = share(start, NEGLIGIBLE_IN_NETWORK)
+        after_all = layers * last.products(in_network, relevant)
         cost += float(still_open.double().mean()) * after_all
         if cost < best:
             best, chosen = cost, start

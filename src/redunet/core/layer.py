@@ -19,6 +19,9 @@ from redunet.core.linalg import add_identity, at_once, congruence_, stacks
 from redunet.core.memberships import Confidence, Moved, estimate
 from redunet.core.rate import Coding, Rate, operators
 
+_CACHED = 2**19
+"""Numbers that stay in a processor's cache."""
+
 
 class AbstractLayer(ABC):
     """What every layer of a network offers, however it is stored.
@@ -216,8 +219,13 @@ class Layer(AbstractLayer):
 def row_norms(A: Tensor) -> Tensor:
     """Lengths over the last dimension, at least in float32."""
     dtype = torch.promote_types(A.dtype, torch.float32)
-    norms: Tensor = torch.linalg.vector_norm(A, dim=-1, dtype=dtype)
-    return norms
+    if A.dtype == dtype or A.device.type != "cpu":
+        norms: Tensor = torch.linalg.vector_norm(A, dim=-1, dtype=dtype)
+        return norms
+    # Numbers of few bits are copied into more of them, which is fast within the cache.
+    rows = max(1, _CACHED * len(A) // max(1, A.numel()))
+    parts = [torch.linalg.vector_norm(one, dim=-1, dtype=dtype) for one in torch.split(A, rows)]
+    return torch.cat(parts)
 
 
 def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: float) -> Tensor:

@@ -13,7 +13,7 @@ change nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -147,6 +147,9 @@ class LowRankLayer(AbstractLayer):
     coding : Coding
     step : float
     rate : Rate
+    left_out : Tensor of shape (k,), default=None
+        For classes that are cut to their leading directions, w of the first one that is left
+        out, see `principal`; 0 for other classes. None where none is cut.
     """
 
     E: Tensor
@@ -157,6 +160,7 @@ class LowRankLayer(AbstractLayer):
     coding: Coding
     step: float
     rate: Rate
+    left_out: Tensor | None = None
 
     @property
     def gamma(self) -> Tensor:
@@ -183,7 +187,24 @@ class LowRankLayer(AbstractLayer):
         stacks = tuple(Stack(one.classes, one.B.to(dtype, copy=True)) for one in stacks)
         M = tuple(one.to(dtype, copy=True) for one in M)
         E, dense = (A.to(dtype, copy=True) for A in (self.E, self.compression))
-        return LowRankLayer(E, self.dense, dense, stacks, M, self.coding, step, self.rate)
+        return replace(self, E=E, compression=dense, stacks=stacks, M=M, step=step)
+
+    def cut(self, share: float) -> LowRankLayer:
+        """The layer with a share of each class's directions only, those of the largest eigenvalues.
+
+        Only of layers in the form that `fused` gives.
+        """
+        left_out = self.E.new_zeros(len(self.coding.counts), dtype=torch.float32)
+        stacks, inner = [], []
+        for stack, m in zip(self.stacks, self.M, strict=True):
+            rank = stack.B.shape[1]
+            kept = min(rank, math.ceil(share * rank / RANKS) * RANKS)
+            if kept < rank:
+                next_row = stack.B[:, rank - kept - 1].float()
+                left_out[list(stack.classes)] = next_row.square().sum(dim=1)
+            stacks.append(Stack(stack.classes, stack.B[:, rank - kept :].contiguous()))
+            inner.append(m[:, rank - kept :].contiguous())
+        return replace(self, stacks=tuple(stacks), M=tuple(inner), left_out=left_out)
 
     def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
         """As `AbstractLayer.products`."""
@@ -237,7 +258,12 @@ class LowRankLayer(AbstractLayer):
             found.pull_(pulled, weights[:, list(stack.classes)], stack.B, -alpha)
         spread = spread_of(memberships, residuals, pulled, alpha)
         move_by_(Z, torch.mm(Z, self.E).sub_(pulled), self.step)
-        return Moved(memberships, logits, spread)
+        highest = None
+        if self.left_out is not None:
+            # What is left out of ‖B z‖² is at most w of the part of z outside of B.
+            least = residuals * (1 - self.left_out).clamp(min=0).sqrt()
+            highest = estimate(least, self.coding, sharpness)[1]
+        return Moved(memberships, logits, spread, highest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,14 +319,14 @@ class _Pairs:
             parts = (torch.split(one, sizes) for one in (rows, U, v))
             for j, (of_class, U_j, v_j) in enumerate(zip(*parts, strict=True)):
                 if len(of_class):
-                    torch.mm(Z[of_class], stack.B[j].mT, out=U_j)
+                    torch.mm(Z.index_select(0, of_class), stack.B[j].mT, out=U_j)
                     if M.dim() == 3:
                         torch.mm(U_j, M[j], out=v_j)
         if M.dim() == 2:
-            along = row_norms(U).square_()
-            return cls(
-                rows, classes, sizes, U, M, along.flatten(), torch.zeros_like(along.flatten())
-            )
+            # In the order that numbers have in memory, which is much faster.
+            along = row_norms(U.transpose(0, 1)).mT.flatten() if U.dim() == 3 else row_norms(U)
+            along = along.square_()
+            return cls(rows, classes, sizes, U, M, along, torch.zeros_like(along))
         dtype = torch.promote_types(Z.dtype, torch.float32)
         along = (U * v).sum(dim=-1, dtype=dtype).flatten()
         inside = v.square().sum(dim=-1, dtype=dtype).flatten()
@@ -330,13 +356,17 @@ class _Pairs:
             by_sample = v.transpose(0, 1).reshape(len(out), -1)
             out.addmm_(by_sample, B.view(-1, B.shape[-1]), alpha=scale)
             return
-        by_class = self.v.unbind() if self.v.dim() == 3 else torch.split(self.v, self.sizes)
-        parts = (torch.split(one, self.sizes) for one in (self.rows, shares, relevant))
-        for j, (v, rows, share, chosen) in enumerate(zip(by_class, *parts, strict=True)):
-            if bool(chosen.any()):
-                weighted = v[chosen] * share[chosen, None]
-                weighted = weighted if self.m is None else weighted * self.m[j]
-                out.index_add_(0, rows[chosen], weighted @ B[j], alpha=scale)
+        chosen = relevant.nonzero()[:, 0]
+        rows, classes = self.rows[chosen], self.classes[chosen]
+        # All pairs are held sample by sample, the others class by class.
+        v = self.v[classes, rows] if self.v.dim() == 3 else self.v[chosen]
+        v = v * shares[chosen, None]
+        v = v if self.m is None else v * self.m[classes]
+        sizes = torch.bincount(classes, minlength=len(B)).tolist()
+        parts = zip(torch.split(v, sizes), torch.split(rows, sizes), strict=True)
+        for B_j, (v_j, rows_j) in zip(B, parts, strict=True):
+            if len(rows_j):
+                out.index_add_(0, rows_j, v_j @ B_j, alpha=scale)
 
 
 class _Taking:

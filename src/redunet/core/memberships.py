@@ -58,11 +58,15 @@ class Moved(NamedTuple):
         −c_j ‖(I − Q_j) z‖, of which the memberships are the softmax.
     spread : Tensor of shape (n,)
         The standard deviation of Q_j z over the classes, weighted by the memberships.
+    highest_logits : Tensor of shape (n, k), or None
+        What the logits could be at most, if the layer had all of its directions; None where
+        it has them.
     """
 
     memberships: Tensor
     logits: Tensor
     spread: Tensor
+    highest_logits: Tensor | None = None
 
     @property
     def doubt(self) -> Tensor:

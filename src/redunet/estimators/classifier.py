@@ -17,7 +17,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from redunet.core.fusion import Enough, FusedNetwork, close, same_label, same_label_and_close
+from redunet.core.fused_network import Enough, FusedNetwork, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
 from redunet.core.samples import Values

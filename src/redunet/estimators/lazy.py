@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from redunet.core.fusion import FusedNetwork
+from redunet.core.fused_network import FusedNetwork
 from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare

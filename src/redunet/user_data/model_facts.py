@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.covariance import class_means
-from redunet.core.fusion import same_label
+from redunet.core.fused_network import same_label
 from redunet.core.moments import ClassMoments
 from redunet.core.readouts import scores_to_compare
 from redunet.core.second_moments import SecondMoments

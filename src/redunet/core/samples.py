@@ -72,18 +72,21 @@ class Samples:
     def values(self, space: Leading | None, start: Tensor, end: Tensor) -> Tensor:
         """Values, (n, m), of samples that a fusion moved from ``start`` to ``end``, (n, w)."""
         asked, dtype = self.asked, start.dtype
-        if space is None:
-            end = end.to(self.Z.dtype)
-            return asked.of_features(
-                end if self.space is None else self.space.put_back(end, self._within()[1])
-            )
-        added, scale = space.change(start, end)
-        if asked.columns is None or asked.of_products is None:
-            Z = scale * self._as(dtype)
-            return asked.of_features(Z.addmm_(added, space.in_all.mT.to(dtype)).to(self.Z.dtype))
-        columns = asked.columns.to(dtype)
-        products = scale * self._get("products", dtype, lambda: self._as(dtype) @ columns)
-        return asked.of_products(products.addmm_(added, space.in_all.mT.to(dtype) @ columns))
+        columns = None if asked.columns is None else asked.columns.to(dtype)
+        if space is not None:
+            added, scale = space.change(start, end)
+            back = space.in_all.mT.to(dtype)
+            if columns is None or asked.of_products is None:
+                Z = (scale * self._as(dtype)).addmm_(added, back)
+                return asked.of_features(Z.to(self.Z.dtype))
+            products = scale * self._get("products", dtype, lambda: self._as(dtype) @ columns)
+            return asked.of_products(products.addmm_(added, back @ columns))
+        if self.space is not None:
+            outside = self._within()[1]
+            return asked.of_features(self.space.put_back(end.to(self.Z.dtype), outside))
+        if columns is None or asked.of_products is None:
+            return asked.of_features(end.to(self.Z.dtype))
+        return asked.of_products(end @ columns)
 
     def _as(self, dtype: torch.dtype) -> Tensor:
         return self._get("Z", dtype, lambda: self.Z.to(dtype))

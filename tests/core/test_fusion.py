@@ -22,8 +22,14 @@ from redunet.core.fused_network import (
     same_label,
     same_label_and_close,
 )
-from redunet.core.fusion import drift_of
-from redunet.core.fusion_choice import blocks, candidates, depths, fuse, leading_directions
+from redunet.core.fusion_choice import (
+    blocks,
+    candidates,
+    depths,
+    fuse,
+    leading_directions,
+    reduced_dtypes,
+)
 from redunet.core.layer import Layer
 from redunet.core.leading import Leading
 from redunet.core.low_rank import LowRankLayer
@@ -212,8 +218,17 @@ def test_a_block_of_one_layer_is_that_layer() -> None:
 def test_depths_follow_the_path() -> None:
     assert depths(0.39, 200) == [1, 2, 4, 8, 16, 32]
     assert depths(0.74, 50) == [2, 4, 8]
-    assert depths(2.0, 2) == [2, 2]
-    assert depths(0.0, 1) == [1, 1]
+    assert depths(2.0, 2) == []
+    assert depths(0.0, 1) == []
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 5, 12])
+def test_fusions_of_a_shallow_network_have_all_of_its_layers(n_layers: int) -> None:
+    network = few_samples(0.5, n_layers)
+    steps = network.layers.steps
+    assert depths(sum(steps), n_layers) == []
+    for one in candidates(network, 10**9):
+        assert [layer.step * layer.coding.alpha for layer in one.layers] == pytest.approx(steps)
 
 
 def test_doubt_is_exact_where_a_membership_rounds_to_one() -> None:
@@ -338,28 +353,26 @@ def test_a_cut_layer_never_thinks_too_little_of_a_class(eps: float) -> None:
     assert moved.highest_logits is not None
     assert bool((moved.highest_logits >= whole.logits - 1e-9).all())
     assert bool((moved.logits <= whole.logits + 1e-9).all())
-    drift = drift_of(cut)
-    ends = Z.clone(), Z.clone()
-    for end, one in zip(ends, (layer, cut), strict=True):
-        one.move_samples_(end, Sharpness(0.0, "relative"), one.sample_space(len(Z)))
-    assert float((ends[0] - ends[1]).norm(dim=1).max()) <= drift + 1e-9
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 2), st.sampled_from([0.5, 2.0, 8.0]), st.integers(0, 10**6))
-def test_cut_classes_change_no_label(n_layers: int, eps: float, seed: int) -> None:
-    network = few_samples(eps, n_layers)
+@given(st.sampled_from([0.5, 2.0, 8.0]), st.integers(0, 10**6))
+def test_cut_classes_change_no_label(eps: float, seed: int) -> None:
+    network = few_samples(eps, 1)
     readout = scores_to_compare(read_out(network, "discriminant", 12, 0.01))
     sharpness = Sharpness(100.0, "relative")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fusion_choice, "MAX_DRIFT", math.inf)
-        fused = with_all_candidates(network, sharpness)
+    fused = with_all_candidates(network, sharpness)
     assert isinstance(fused.fusions[0].layers[0], LowRankLayer)
     assert fused.fusions[0].layers[0].left_out is not None
-    assert fused.fusions[-1].dtype == torch.float64
+    dtypes = [one.dtype for one in fused.fusions]
+    assert dtypes[1:] == [*dict.fromkeys([*reduced_dtypes("cpu"), torch.float64])]
+    assert dtypes[0] == torch.float32
     Z = hard_samples(48, seed, n=100)
-    whole = readout.of_features(network.transform(Z, sharpness)).argmax(1)
-    assert torch.equal(fused.answer([Z], readout, same_label).argmax(1), whole)
+    whole = readout.of_features(network.transform(Z, sharpness))
+    assert torch.equal(fused.answer([Z], readout, same_label).argmax(1), whole.argmax(1))
+    close_scores = fused.answer([Z], Values(readout.of_features), same_label_and_close)
+    scale = whole.abs().amax(dim=1).clamp(min=1)
+    assert float(((close_scores - whole).abs().amax(dim=1) / scale).max()) < TOLERANCE
 
 
 def test_samples_in_fewer_dimensions_go_back_to_where_they_came_from() -> None:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from redunet.core.layer import AbstractLayer, row_norms
 from redunet.core.leading import Leading
-from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Confidence, sharpness_of
 
 BATCH_BYTES, CACHE_BYTES = 2**28, 2**22
@@ -113,7 +112,6 @@ class Fusion:
         c = max(sharpness_of(sharpness).of_classes(coding))
         doubts = []
         behind = start.new_full((len(start), len(coding.counts)), torch.inf, dtype=torch.float32)
-        drift = 0.0  # by directions that are left out
         for layer, reach in zip(self.layers, self.reach, strict=True):
             before = moving.to(self.wide, copy=True)
             moved = layer.move_samples_(moving, sharpness, memory, among)
@@ -121,23 +119,14 @@ class Fusion:
             doubts.append(doubt)
             distance = torch.linalg.vector_norm(moving - before, dim=1)
             # Operators move within a block as samples do, hence twice what samples alone ask for.
-            slack = c * (4 * reach * distance + torch.finfo(self.dtype).eps + 2 * drift)
+            slack = c * (4 * reach * distance + torch.finfo(self.dtype).eps)
             best = moved.logits.amax(dim=1) - slack
             highest = moved.logits if moved.highest_logits is None else moved.highest_logits
             behind = torch.minimum(behind, best[:, None].to(behind) - highest.to(behind))
-            drift = drift * (1 + layer.step * coding.alpha) + drift_of(layer)
         gains = [layer.step * coding.alpha * c for layer in self.layers]
         doubt = torch.stack(doubts, dim=1)
         gain = doubt.new_tensor(gains).expand_as(doubt)
         return start, moving.to(self.wide), doubt, gain, behind
-
-
-def drift_of(layer: AbstractLayer) -> float:
-    """How far a layer moves a sample at most from where it should be, as classes are cut."""
-    if not isinstance(layer, LowRankLayer) or layer.left_out is None:
-        return 0.0
-    w = float(layer.left_out.max().clamp(max=1))
-    return layer.step * layer.coding.alpha * (1 - math.sqrt(1 - w))  # w = q (2 − q)
 
 
 @dataclass(frozen=True, eq=False)

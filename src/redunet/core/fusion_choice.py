@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.fused_network import NEGLIGIBLE_IN_NETWORK, FusedNetwork, same_label
-from redunet.core.fusion import Fusion, drift_of
+from redunet.core.fusion import Fusion
 from redunet.core.layer import AbstractLayer, Layer
 from redunet.core.leading import Leading
 from redunet.core.low_rank import LowRankLayer
@@ -33,9 +33,8 @@ WIDTHS, WIDTH_STEP = (1 / 12, 1 / 6, 1 / 3, 2 / 3), 64
 MIN_WIDTH, MAX_WIDTH = 256, 1536
 """Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
 
-CUT, MAX_DRIFT = 0.25, 0.2
-"""The share of their directions that classes of few samples have in a first fusion, and how far
-samples may then be from where they should be."""
+CUT = 0.25
+"""The share of their directions that classes of few samples have in a first fusion."""
 
 PROBES = 128
 """How many samples are drawn from the moments to see which fusions are worth trying."""
@@ -81,14 +80,15 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         return []
     steps = layers.steps
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
+    shallow = not plans
+    plans = plans or 2 * [[Block(index, step, 0.0) for index, step in enumerate(steps)]]
     wanted = {block.middle for plan in plans for block in plan}
-    shallow = plans[0] == plans[-1]
     E, found = torch.empty(0), {}
     for index, layer in enumerate(layers.passing()):
         if not index:
             E = layer.E.to(torch.float64, copy=True)
         if index in wanted:
-            factors = shallow and isinstance(layer, LowRankLayer)
+            factors = len(steps) == 1 and isinstance(layer, LowRankLayer)
             found[index] = layer.fused(layer.step, torch.float64 if factors else torch.float32)
     coarse, fine = reduced_dtypes(E.device.type)
 
@@ -110,12 +110,14 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
             fusion(plans[1], fine, widths[3]),
         ]
         finer = [(plan, fine) for plan in (plans[:1] if shallow else plans[2:])]
-    elif shallow and any(isinstance(one, LowRankLayer) for one in found.values()):
-        out = [fusion(plans[0], coarse)]
-        finer = [(plans[0], fine), (plans[0], torch.float64)]
-        first = cut_classes(out[0])
-        if E.device.type == "cpu" and sum(map(drift_of, first.layers)) < MAX_DRIFT:
-            out.insert(0, first)
+    elif len(steps) == 1 and isinstance(found[0], LowRankLayer):
+        # Which classes matter is known before the only layer, for every fusion alike.
+        first, *others = dict.fromkeys((coarse, fine, torch.float64))
+        out = [fusion(plans[0], first)]
+        finer = [(plans[0], dtype) for dtype in others]
+        if E.device.type == "cpu":
+            # In another dtype than the next one: what both round alike would not be seen.
+            out.insert(0, cut_classes(fusion(plans[0], fine)))
     else:
         out, finer = [fusion(plans[0], coarse)], [(plan, fine) for plan in plans[1:]]
     for plan, dtype in finer:
@@ -135,13 +137,13 @@ def cut_classes(fusion: Fusion) -> Fusion:
 def depths(path: float, n_layers: int) -> list[int]:
     """The numbers of blocks of the fusions to try, each twice the one before.
 
-    A shallow network is not cut into blocks: its fusions have all of its layers.
+    None for a shallow network, which is not cut into blocks: its fusions have all of its layers.
     """
     first = max(1, math.ceil(path / BLOCK_PATH))
     sizes = [first]
     while sum(sizes) + 2 * sizes[-1] <= n_layers / 2:
         sizes.append(2 * sizes[-1])
-    return sizes if len(sizes) > 1 else [n_layers, n_layers]
+    return sizes if len(sizes) > 1 else []
 
 
 def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[Fusion]:

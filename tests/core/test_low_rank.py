@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet import ReduNetClassifier
-from redunet.core.construction import GivenLayers, LayerStream, Pass, Schedule
+from redunet.core.construction import LayerStream, Pass, Schedule
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors, low_rank_factor
 from redunet.core.grid import unit_rows
+from redunet.core.layers import GivenLayers
 from redunet.core.low_rank import LowRankLayer, stacked
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network

@@ -11,14 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet.core.construction import (
-    MAX_RELATIVE_STEP,
-    GivenLayers,
-    Schedule,
-    moments_after,
-)
+from redunet.core.construction import MAX_RELATIVE_STEP, Schedule
 from redunet.core.grid import unit_rows
 from redunet.core.layer import Layer
+from redunet.core.layers import GivenLayers, moments_after
 from redunet.core.linalg import spd_inverse
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network

@@ -1,23 +1,21 @@
-"""How layers follow from moments: the schedule of steps, and the sequence of layers."""
+"""How layers follow from moments: the schedule of steps, and the pass from layer to layer."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Literal, cast, overload
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
 from redunet.core.layer import AbstractLayer, Layer, Workspace, move_moments_
+from redunet.core.layers import LayerSequence, no_means
 from redunet.core.low_rank import LowRankLayer
-from redunet.core.rate import Coding, Rate, Sigma_of, operators_
-from redunet.core.reduced_space import ReducedLayer, ReducedSpace
+from redunet.core.rate import Coding, Rate, operators_
+from redunet.core.reduced_space import ReducedLayer
 from redunet.core.second_moments import SecondMoments
-from redunet.errors import DataError
 
 MAX_RELATIVE_STEP = 2.0
 """Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
@@ -53,147 +51,6 @@ class Schedule:
         if relative > MAX_RELATIVE_STEP:
             return MAX_RELATIVE_STEP / alpha
         return step / alpha if self.kind == "relative" else step
-
-
-class LayerSequence(Sequence[AbstractLayer]):
-    """The layers of a network, in order, and what follows from all of them.
-
-    See Also
-    --------
-    LayerStream : layers computed from moments.
-    GivenLayers : layers that are all there is.
-    """
-
-    space: ReducedSpace | None = None
-    """What the layers of `passing` are built within."""
-
-    @abstractmethod
-    def passing(self) -> Iterator[AbstractLayer]:
-        """The layers within the reduced space, each valid only until the next is asked for.
-
-        Layers that are not kept are all made in the same memory, which is faster;
-        iterate over the sequence itself to hold on to a layer.
-        """
-
-    @abstractmethod
-    def moments(self) -> Iterator[Tensor]:
-        """Second moments before the first layer, then after each: Tensors of shape (k, d, d)."""
-
-    @property
-    @abstractmethod
-    def last(self) -> SecondMoments:
-        """Second moments after the last layer."""
-
-    @property
-    @abstractmethod
-    def last_means(self) -> Tensor:
-        """Means of the classes after the last layer: Tensor of shape (k, d)."""
-
-    @property
-    @abstractmethod
-    def rates(self) -> tuple[Rate, ...]:
-        """The objective before each layer."""
-
-    @property
-    def n_bytes(self) -> int:
-        """The memory that keeping all layers would take beyond what is kept already."""
-        return 0
-
-    def keeping(self) -> LayerSequence:
-        """The same layers, to be kept."""
-        return self
-
-    def probes(self, n: int) -> Tensor | None:
-        """At most n normal samples with the classes' second moments, where these are known.
-
-        Returns
-        -------
-        Tensor of shape (at most n, d), or None
-            On the unit sphere; the same each time.
-        """
-        return None
-
-    @property
-    @abstractmethod
-    def steps(self) -> tuple[float, ...]:
-        """τ = ηα of each layer."""
-
-    @overload
-    def __getitem__(self, index: int) -> AbstractLayer: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[AbstractLayer, ...]: ...
-    def __getitem__(self, index: int | slice) -> AbstractLayer | tuple[AbstractLayer, ...]:
-        if isinstance(index, slice):
-            wanted = range(*index.indices(len(self)))
-            found = {place: layer for place, layer in enumerate(self) if place in wanted}
-            return tuple(found[place] for place in wanted)
-        place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
-            raise IndexError(f"expected a layer below {len(self)}, got {index}")
-        return self._layer(place)
-
-    def _layer(self, index: int) -> AbstractLayer:
-        return next(islice(self, index, None))
-
-
-class GivenLayers(LayerSequence):
-    """Layers without the moments they were made of, as the paper's Algorithm 1 has them.
-
-    Parameters
-    ----------
-    layers : sequence of layers
-    counts : tuple of k int
-    eps : float
-    """
-
-    def __init__(
-        self, layers: Sequence[AbstractLayer], counts: tuple[int, ...], eps: float
-    ) -> None:
-        self._layers, self._counts, self._eps = tuple(layers), counts, eps
-
-    def __len__(self) -> int:
-        return len(self._layers)
-
-    def __iter__(self) -> Iterator[AbstractLayer]:
-        return iter(self._layers)
-
-    def passing(self) -> Iterator[AbstractLayer]:
-        """The layers."""
-        return iter(self._layers)
-
-    def moments(self) -> Iterator[Tensor]:
-        """Second moments before the first layer, read off its compression, then after each."""
-        Sigma = moments_before(self._first(), self._counts, self._eps)
-        yield Sigma
-        for layer in self._layers:
-            Sigma = layer.move_moments(Sigma, self._counts)
-            yield Sigma
-
-    @property
-    def last(self) -> SecondMoments:
-        """Second moments after the last layer, from that layer alone."""
-        self._first()
-        return SecondMoments.of_matrices(moments_after(self._layers[-1], self._counts, self._eps))
-
-    @property
-    def last_means(self) -> Tensor:
-        """An error: compression operators do not hold the means."""
-        raise no_means()
-
-    @property
-    def rates(self) -> tuple[Rate, ...]:
-        """The objective before each layer."""
-        return tuple(layer.rate for layer in self._layers)
-
-    @property
-    def steps(self) -> tuple[float, ...]:
-        """τ = ηα of each layer."""
-        return tuple(layer.step * layer.coding.alpha for layer in self._layers)
-
-    def _first(self) -> AbstractLayer:
-        if not self._layers:
-            raise no_layers()
-        return self._layers[0]
 
 
 class LayerStream(LayerSequence):
@@ -404,30 +261,3 @@ class Pass:
         )
         self._spare.reverse()
         self.now = now.moved(moved)
-
-
-def moments_before(layer: AbstractLayer, counts: Sequence[int], eps: float) -> Tensor:
-    """Second moments before a layer, read off its compression: Tensor of shape (k, d, d)."""
-    C = layer.C
-    return Sigma_of(C, Coding(tuple(counts), C.shape[-1], eps))
-
-
-def moments_after(layer: AbstractLayer, counts: Sequence[int], eps: float) -> Tensor:
-    """Second moments after a layer, from the layer alone: Tensor of shape (k, d, d).
-
-    Those *before* it are read off its compression and moved by the layer itself.
-    """
-    return layer.move_moments(moments_before(layer, counts, eps), counts)
-
-
-def no_layers() -> DataError:
-    """The error of a network without layers where one is needed."""
-    return DataError("expected a network of at least one layer, got none: set n_layers above zero")
-
-
-def no_means() -> DataError:
-    """The error of a network that does not know the means of its classes."""
-    return DataError(
-        "expected a network that was built from class moments: layers alone, as "
-        "Algorithm 1 has them, do not tell the means of the classes"
-    )

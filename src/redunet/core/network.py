@@ -13,15 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from redunet.core.construction import (
-    GivenLayers,
-    LayerSequence,
-    LayerStream,
-    Schedule,
-    moments_before,
-    no_layers,
-)
+from redunet.core.construction import LayerStream, Schedule
 from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.layers import GivenLayers, LayerSequence, moments_before, no_layers
 from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.rate import Coding, Rate

@@ -14,7 +14,6 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
-from redunet.core.construction import moments_after
 from redunet.core.covariance import (
     covariance,
     covariance_of_sum,
@@ -28,6 +27,7 @@ from redunet.core.discriminants import (
     regression_scores,
 )
 from redunet.core.layer import AbstractLayer
+from redunet.core.layers import moments_after
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.network import ReduNet
 from redunet.core.samples import Values

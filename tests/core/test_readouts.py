@@ -57,15 +57,6 @@ def test_the_last_layer_alone_is_enough(built: Any) -> None:
     alone = NearestSubspace.from_layer(last, network.counts, 0.5, 5)
     Z = network.transform(unit_rows(torch.from_numpy(X)), 1.0)
     np.testing.assert_allclose(alone.residuals(Z), whole.residuals(Z), rtol=0, atol=1e-9)
-    assert alone.noise == pytest.approx(whole.noise, rel=1e-8)
-
-
-def test_noise_is_the_mean_residual_of_the_training_samples_in_their_own_class() -> None:
-    X, y = classes_on_subspaces(k=3, d=20, per_class=40, rank=4)
-    moments = ClassMoments(20).update(torch.from_numpy(X), y)
-    readout = NearestSubspace.from_moments(moments.Sigma(), 4)
-    residuals = readout.residuals(unit_rows(torch.from_numpy(X))).numpy()
-    assert readout.noise == pytest.approx(residuals[np.arange(len(y)), y].mean(), rel=1e-5)
 
 
 def test_a_class_uses_no_more_than_its_numerical_rank() -> None:
@@ -76,13 +67,6 @@ def test_a_class_uses_no_more_than_its_numerical_rank() -> None:
     readout = NearestSubspace.from_moments(moments.Sigma(), 4)
     used = (readout.U.square().sum(dim=1) > 0.5).sum(dim=1).tolist()
     assert used == [1, 2]
-
-
-def test_probabilities_follow_the_residuals() -> None:
-    readout = NearestSubspace(torch.zeros(2, 3, 1).double(), noise=0.1)
-    shares = readout.probabilities(-torch.tensor([[0.2, 0.4], [0.3, 0.3]], dtype=torch.float64))
-    assert shares[0, 0].item() == pytest.approx(1 / (1 + np.exp(-1.0)), rel=1e-12)
-    assert shares[1].tolist() == [0.5, 0.5]
 
 
 UNEQUAL = np.repeat(True, 200)
@@ -187,7 +171,6 @@ def test_coding_lengths_are_those_with_and_without_the_sample(unequal: Any, eps:
     ]
     scores = readout.scores(Z)
     np.testing.assert_allclose(-scores, added, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(readout.probabilities(scores).sum(dim=1), 1.0)
     single = CodingLength.from_moments(network.last_moments().float(), network.counts, eps)
     assert single.C.dtype == torch.float32
     np.testing.assert_allclose(single.scores(Z.float()), scores, rtol=0, atol=1e-3)

@@ -13,6 +13,7 @@ from torch import Tensor
 from redunet.core.layer import AbstractLayer, Layer, Workspace, move_moments_
 from redunet.core.layers import LayerSequence, no_means
 from redunet.core.low_rank import LowRankLayer
+from redunet.core.predictive import new_samples
 from redunet.core.rate import Coding, Rate, operators_
 from redunet.core.reduced_space import ReducedLayer
 from redunet.core.second_moments import SecondMoments
@@ -101,6 +102,12 @@ class LayerStream(LayerSequence):
     def probes(self, n: int) -> Tensor:
         """As `LayerSequence.probes`."""
         return self._first.draw(n)
+
+    def new_samples(self, n: int) -> tuple[Tensor, Tensor]:
+        """As `LayerSequence.new_samples`."""
+        if self._means is None:
+            raise no_means()
+        return new_samples(self._first, self._means, self._coding.counts, n)
 
     @property
     def steps(self) -> tuple[float, ...]:

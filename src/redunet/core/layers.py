@@ -74,6 +74,17 @@ class LayerSequence(Sequence[AbstractLayer]):
         """
         return None
 
+    def new_samples(self, n: int) -> tuple[Tensor, Tensor]:
+        """About n samples as the moments predict them, and the class of each.
+
+        Returns
+        -------
+        Z : Tensor of shape (about n, d)
+            On the unit sphere; the same each time.
+        classes : Tensor of shape (about n,), int64
+        """
+        raise no_means()
+
     @property
     @abstractmethod
     def steps(self) -> tuple[float, ...]:

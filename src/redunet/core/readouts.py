@@ -1,7 +1,6 @@
 """Labels from the features after the last layer: by subspaces, coding lengths or linear scores.
 
-A read-out is made from a network, scores samples, and turns scores into
-probabilities. `register` adds one under a name of its own.
+A read-out is made from a network and scores samples. `register` adds one under a name of its own.
 """
 
 from __future__ import annotations
@@ -45,9 +44,6 @@ class Readout(Protocol):
     def scores(self, Z: Tensor) -> Tensor:
         """A score for each class, (n, k), float64, of samples, (n, d); the highest wins."""
 
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Rows of sum 1, (n, k), from scores, (n, k)."""
-
 
 @dataclass(frozen=True, eq=False)
 class NearestSubspace:
@@ -58,13 +54,9 @@ class NearestSubspace:
     U : Tensor of shape (k, d, r)
         Orthonormal columns, leading first; columns of zeros beyond the
         numerical rank of a class.
-    noise : float
-        σ², the mean residual of the training samples from their own class's
-        subspace, as their moments tell it.
     """
 
     U: Tensor
-    noise: float
 
     @classmethod
     def from_moments(cls, Sigma: Tensor, n_components: int) -> NearestSubspace:
@@ -89,13 +81,9 @@ class NearestSubspace:
         like = last.Sigma
         # In memory class beside class, so that one product serves all: see `_inner`.
         U = like.new_zeros(last.n_features, last.n_classes, n_components).permute(1, 0, 2)
-        outside = total = 0.0
-        for j, values, basis, trace in principal_subspaces(last, n_components):
-            rank = basis.shape[1]
-            U[j, :, :rank] = basis
-            outside += max(0.0, trace - float(values[:rank].sum()))
-            total += trace
-        return cls(U, max(outside / total, torch.finfo(like.dtype).eps))
+        for j, _, basis, _ in principal_subspaces(last, n_components):
+            U[j, :, : basis.shape[1]] = basis
+        return cls(U)
 
     @classmethod
     def from_layer(
@@ -149,10 +137,6 @@ class NearestSubspace:
     def scores(self, Z: Tensor) -> Tensor:
         """Minus the residuals, (n, k), of samples, (n, d)."""
         return -self.residuals(Z)
-
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """softmax(−residual / 2σ²) of scores, (n, k): rows of sum 1."""
-        return torch.softmax(scores / (2 * self.noise), dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,10 +195,6 @@ class CodingLength:
         volumes = inside.to(torch.float64).log1p()
         return -(self.growth + 0.5 * (self.counts + 1 + Z.shape[1]) * volumes)
 
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Rows of sum 1, (n, k): softmax of scores."""
-        return torch.softmax(scores, dim=1)
-
 
 class LinearDiscriminant(LinearScores):
     """The most likely class, if classes are normal with means of their own and one covariance."""
@@ -255,7 +235,7 @@ class LinearDiscriminant(LinearScores):
         return cls(*normal_scores(W, means.to(torch.float64), counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """Rows of sum 1, (n, k): softmax of scores."""
+        """Rows of sum 1, (n, k): softmax of scores, as the normal distributions have it."""
         return torch.softmax(scores, dim=1)
 
 
@@ -355,8 +335,6 @@ def register(name: str, factory: Factory) -> None:
     ...         self.k = k
     ...     def scores(self, Z):
     ...         return Z[:, : self.k].double()
-    ...     def probabilities(self, scores):
-    ...         return scores.softmax(dim=1)
     >>> register("largest-feature", largest_feature)
     >>> del READOUTS["largest-feature"]
     """

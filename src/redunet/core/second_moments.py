@@ -125,26 +125,30 @@ class SecondMoments:
         Tensor of shape (at most n, d)
         """
         generator = torch.Generator().manual_seed(0)
-        most = max(1, n // DRAWN_PER_CLASS)
-        every = math.ceil(self.n_classes / most)
-        size = math.ceil(n / math.ceil(self.n_classes / every))
+        chosen, size = self.drawn_classes(n)
 
         def normal(rank: int) -> Tensor:
             return torch.randn(size, rank, generator=generator, dtype=torch.float64).to(self.Sigma)
 
         drawn = [self.Sigma.new_empty(0, self.Sigma.shape[-1])]
         for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
-            if j % every == 0:
+            if j in chosen:
                 noise = LEAST_SHARE * float(Sigma_j.diagonal().mean())
                 factor, _ = torch.linalg.cholesky_ex(add_identity(Sigma_j.clone(), noise))
                 drawn.append(normal(len(factor)) @ factor.mT)
         for stack in self.stacks:
             for j, B_j in zip(stack.classes, stack.B, strict=True):
-                if j % every == 0:
+                if j in chosen:
                     drawn.append(normal(len(B_j)) @ B_j)
         Z = torch.cat(drawn)[:n]
         Z = Z if self.space is None else self.space.directions(Z.mT).mT
         return torch.nn.functional.normalize(Z, dim=1)
+
+    def drawn_classes(self, n: int) -> tuple[range, int]:
+        """Which classes about n samples are drawn of, and how many of each."""
+        every = math.ceil(self.n_classes / max(1, n // DRAWN_PER_CLASS))
+        chosen = range(0, self.n_classes, every)
+        return chosen, math.ceil(n / len(chosen))
 
     def eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
         """Of each class its index, at most n leading eigenvalues and -vectors, and its trace.

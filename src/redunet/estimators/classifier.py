@@ -17,6 +17,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from redunet.core.calibration import probabilities
 from redunet.core.fused_network import Enough, FusedNetwork, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
@@ -105,6 +106,7 @@ class ReduNetClassifier(
         whitening: float | None = Settings.whitening,
         readout: str = Settings.readout,
         ridge: float = Settings.ridge,
+        temperature: float | None = Settings.temperature,
         normalize: str = InputSettings.normalize,
         input_range: tuple[float, float] | None = InputSettings.input_range,
         features: FeatureMap | None = None,
@@ -125,6 +127,7 @@ class ReduNetClassifier(
         self.whitening = whitening
         self.readout = readout
         self.ridge = ridge
+        self.temperature = temperature
         self.normalize = normalize
         self.input_range = input_range
         self.features = features
@@ -163,20 +166,19 @@ class ReduNetClassifier(
         return decisions
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The probability of each class by the read-out: ndarray of shape (n, k), rows of sum 1.
+        """The probability of each class: ndarray of shape (n, k), rows of sum 1.
 
-        "subspace" gives softmax(−residual / 2σ²), with σ² the mean residual of
-        the training samples from their own class's subspace. "coding" and
-        "discriminant" give the softmax of their scores, "regression" its
-        scores, those below 0 set to 0. Within 0.001, unless ``exact``.
+        softmax(scores / T), with the scores of `decision_function` and T as
+        ``temperature_`` has it. Within 0.001, unless ``exact``.
         """
+        use = self._use()
+        T = use.temperature()
 
         def probabilities_of(readout: Readout) -> Values:
-            return Values(lambda Z: readout.probabilities(readout.scores(Z)))
+            return Values(lambda Z: probabilities(readout.scores(Z), T))
 
-        probabilities: NDArray[np.float64]
-        probabilities = self._use().answer(X, probabilities_of, same_label_and_close).numpy()
-        return probabilities
+        found: NDArray[np.float64] = use.answer(X, probabilities_of, same_label_and_close).numpy()
+        return found
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The network's features, on the unit sphere: ndarray of shape (n, d).
@@ -215,6 +217,11 @@ class ReduNetClassifier(
     def readout_(self) -> Readout:
         """The read-out of the moments and settings as they are now."""
         return self._use().readout()
+
+    @property
+    def temperature_(self) -> float:
+        """T of the probabilities: ``temperature``, or what the moments tell where that is None."""
+        return self._use().temperature()
 
     def _use(self) -> _Use:
         """What the methods above need, looked at and checked again when a parameter changed."""
@@ -314,6 +321,10 @@ class _Use:
     def readout(self) -> Readout:
         """The read-out, made if it is not there yet."""
         return self.built().readout(self.settings, self._components)
+
+    def temperature(self) -> float:
+        """T of the probabilities, found if it is neither set nor there yet."""
+        return self.built().temperature(self.settings, self._components, self.memory)
 
     @property
     def _components(self) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from redunet.core.calibration import DRAWN, best_temperature
 from redunet.core.fused_network import FusedNetwork
 from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare
+from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
 from redunet.estimators.settings import Settings
 from redunet.estimators.state import Kept, State
@@ -89,3 +91,17 @@ class Network:
             (settings.readout, n_components, settings.ridge),
             lambda: read_out(self.network, settings.readout, n_components, settings.ridge),
         )
+
+    def temperature(self, settings: Settings, n_components: int, memory: int) -> float:
+        """T of probabilities softmax(scores / T): the one set, or one that the moments tell."""
+
+        def found() -> float:
+            Z, classes = self.network.layers.new_samples(DRAWN)
+            fused = self.fused(settings, n_components, memory)
+            scores = fused.estimate(Z, Values(self.readout(settings, n_components).scores))
+            return best_temperature(scores, classes)
+
+        if settings.temperature is not None:
+            return settings.temperature
+        key = settings.confidence, settings.readout, n_components, settings.ridge
+        return self.kept.get("temperature", key, found)

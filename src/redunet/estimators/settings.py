@@ -104,6 +104,15 @@ class Settings(Declared):
         "float",
         always_saved=False,
     )
+    temperature: float | None = setting(
+        None,
+        number(0.0, 1e12, optional=True),
+        """T of the probabilities, softmax(scores / T). No label depends on it. None finds the T of
+        the least log loss on samples that are drawn as the moments predict new ones; `tune` sets
+        it from validation data.""",
+        "float or None",
+        always_saved=False,
+    )
     dtype: Literal["float64", "float32"] = setting(
         "float64",
         choice("float64", "float32"),

@@ -269,8 +269,8 @@ class Linear(Scores):
 class Subspaces(Scores):
     """Minus the residual from each class's subspace."""
 
-    def __init__(self, readout: NearestSubspace) -> None:
-        super().__init__(0.5 / readout.noise)
+    def __init__(self, readout: NearestSubspace, scale: float | None) -> None:
+        super().__init__(scale)
         U = readout.U.detach().cpu().double()
         self.k, _, self.r = U.shape
         self.U = nn.Buffer(columns_of(U.mT))
@@ -285,8 +285,8 @@ class Subspaces(Scores):
 class CodingLengths(Scores):
     """Minus the nats that a sample adds to each class's code."""
 
-    def __init__(self, readout: CodingLength) -> None:
-        super().__init__()
+    def __init__(self, readout: CodingLength, scale: float | None) -> None:
+        super().__init__(scale)
         C = readout.C.detach().cpu().double()
         self.k, self.d, _ = C.shape
         self.C = nn.Buffer(columns_of(C))
@@ -318,26 +318,46 @@ class Quadratic(Scores):
         return self.offsets - (apart * apart).sum(2) * 0.5
 
 
-def scores_module(solution: object, name: str) -> Scores:
-    """The module of a read-out, or of what a closed-form estimator solves.
+def readout_module(readout: object, temperature: float, name: str) -> Scores:
+    """The module of a read-out, whose probabilities are softmax(scores / T).
 
     Parameters
     ----------
-    solution : Readout or Solution
+    readout : Readout
+    temperature : float
     name : str
         What people call it, for the error.
     """
-    if isinstance(solution, NearestSubspace):
-        return Subspaces(solution)
-    if isinstance(solution, CodingLength):
-        return CodingLengths(solution)
+    scale = 1 / temperature
+    if isinstance(readout, NearestSubspace):
+        return Subspaces(readout, scale)
+    if isinstance(readout, CodingLength):
+        return CodingLengths(readout, scale)
+    if isinstance(readout, LinearScores):
+        return Linear(readout, scale)
+    raise _cannot_be_exported(name)
+
+
+def solution_module(solution: object, name: str) -> Scores:
+    """The module of what a closed-form estimator solves.
+
+    Parameters
+    ----------
+    solution : Solution
+    name : str
+        What people call it, for the error.
+    """
     if isinstance(solution, QuadraticScores):
         return Quadratic(solution)
     if isinstance(solution, NearestMeanScores):
         return Linear(solution, 1 / float(solution.variance))
     if isinstance(solution, LinearScores):
         return Linear(solution, None if isinstance(solution, LeastSquares) else 1.0)
-    raise SettingsError(
+    raise _cannot_be_exported(name)
+
+
+def _cannot_be_exported(name: str) -> SettingsError:
+    return SettingsError(
         f"expected a read-out or estimator that can be exported, got {name!r}, which is not part "
         f"of redunet: choose one that is"
     )

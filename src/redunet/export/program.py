@@ -14,7 +14,15 @@ from redunet.core.memberships import sharpness_of
 from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.estimators.settings import Settings
 from redunet.export.feature_maps import feature_module
-from redunet.export.network import ExportedLayer, Layers, LinearMap, Scores, UnitRows, scores_module
+from redunet.export.network import (
+    ExportedLayer,
+    Layers,
+    LinearMap,
+    Scores,
+    UnitRows,
+    readout_module,
+    solution_module,
+)
 
 
 class Program(nn.Module):
@@ -112,12 +120,12 @@ def program(model: Estimator, form: Form) -> Program:
         if model.whitening_ is not None:
             before.append(LinearMap(model.whitening_.A.cpu().mT.contiguous()))
         layers: nn.Module = _layers(model, form)
-        readout = scores_module(model.readout_, model.readout)
+        readout = readout_module(model.readout_, model.temperature_, model.readout)
     else:
         bounds = model.input_range
         before.append(UnitRows() if bounds is None else Scaled(max(map(abs, bounds))))
         layers = Layers([], None, torch.float64)
-        readout = scores_module(model.solution_, model.name())
+        readout = solution_module(model.solution_, model.name())
     return Program(nn.Sequential(*before), layers, readout).eval()
 
 

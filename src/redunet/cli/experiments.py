@@ -21,7 +21,6 @@ from redunet.cli.options import (
     Seeds,
     Settings,
     Test,
-    as_tuple,
     by_method,
     parsed,
     progress_bar,
@@ -29,6 +28,7 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.terminal import Screen, say
+from redunet.cli.tune import tune
 from redunet.interrupts import begin
 
 
@@ -252,78 +252,6 @@ def compare(
             progress=tell,
         )
     _print(record, out)
-
-
-def tune(
-    data: Data = None,
-    label: Label = None,
-    out: Out = None,
-    method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
-    recipe: RecipeName = None,
-    config: Config = None,
-    settings: Settings = None,
-    dtype: Dtype = None,
-    search: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
-    ] = None,
-    components: Annotated[str, typer.Option(help="Numbers of components to try, for redunet.")] = (
-        "5,8,10,12,15,20,28,40,60"
-    ),
-    per_class: Annotated[int, typer.Option(help="Training samples to evaluate on.")] = 200,
-    paper_rule: Annotated[
-        bool, typer.Option(help="For redunet: compute the paper's rule too.")
-    ] = True,
-    most: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Try N combinations, drawn at random; by default all."),
-    ] = None,
-    first_task: Annotated[
-        bool, typer.Option("--first-task", help="Use the first task's samples alone.")
-    ] = False,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    memory: Memory = "2GB",
-) -> None:
-    """Choose settings on training data, all of it or the first task's; test data is never used.
-
-    SETTINGS
-
-    Example: redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
-    or redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
-    """
-    from redunet.cli.screen import best
-    from redunet.experiments.experiment import Experiment, command
-    from redunet.experiments.tuning import tune_experiment
-
-    changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
-    experiment = Experiment.of(data, recipe=recipe, config=config, changes=changes, label=label)
-    words = experiment.words()
-    seed = ["--set", f"seed={experiment.seed}"] if experiment.seed else []
-    words += [*seed, "--method", method, "--components", components, "--per-class", str(per_class)]
-    words += [word for one in search or [] for word in ("--search", one)]
-    words += [] if paper_rule else ["--no-paper-rule"]
-    words += [] if most is None else ["--most", str(most)]
-    words += ["--first-task"] if first_task else []
-    out = out or Path("runs/tune")
-    with progress_bar() as tell:
-        record = tune_experiment(
-            experiment,
-            out,
-            command("tune", words),
-            {key: list(as_tuple(value)) for key, value in parsed(search).items()},
-            method=method,
-            n_components=whole_numbers("components", components, least=1),
-            per_class=per_class,
-            paper_rule=paper_rule,
-            most=most,
-            first_task=first_task,
-            device=device,
-            memory=memory,
-            data_dir=data_dir,
-            progress=tell,
-        )
-    say(*best(record), f"Wrote {out / 'tune.json'}")
 
 
 def recipes() -> None:

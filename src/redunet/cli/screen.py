@@ -112,14 +112,34 @@ def recipe_table(recipes: Mapping[str, Recipe]) -> Table:
 
 def best(record: Mapping[str, Any]) -> Lines:
     """A table of the best candidates of a search."""
-    names = [name for name, value in record["candidates"][0].items() if value is not None]
+    shown = record["candidates"][:10]
+    names = dict.fromkeys(key for one in shown for key, value in one.items() if value is not None)
     title = f"{record['what']}: best of {record['tried']} on {record['chosen_on']}"
     table = Table(title=title, title_justify="left")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
-    for candidate in record["candidates"][:10]:
-        table.add_row(*(_cell(name, candidate[name]) for name in names))
+    for candidate in shown:
+        table.add_row(*(_cell(name, candidate.get(name)) for name in names))
     return [table]
+
+
+def tuned(found: Mapping[str, Any]) -> Lines:
+    """What tuning a model came to."""
+    before, after, chosen = found["accuracy_before"], found["accuracy"], found["chosen"]
+    said = f"Accuracy on {found['samples']:,} validation samples: {before:.4f} before"
+    if chosen.keys() - {"temperature"}:
+        said += f", {after:.4f} with the settings chosen; the difference is {after - before:.4f} "
+        said += f"± {found['standard_error']:.4f}."
+    else:
+        said += "; no candidate is ahead by more than 1.5 standard errors, so the settings stay."
+    errors = [found[key] for key in ("calibration_error_before", "calibration_error")]
+    lines = [said, "Calibration error there: {:.4f} before, {:.4f} now.".format(*errors)]
+    if chosen:
+        lines.append(f"Chosen: {', '.join(f'{key}={value}' for key, value in chosen.items())}.")
+        wrote = f"Wrote {found['model']}"
+        asked = f"{found['model']} was not changed: add --write to change it"
+        lines.append(wrote if found["written"] else asked)
+    return lines
 
 
 def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
@@ -141,4 +161,6 @@ def _duration(seconds: float) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    return f"{value:.4f}" if name.endswith("accuracy") and value is not None else str(value)
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if name.endswith("accuracy") else str(value)

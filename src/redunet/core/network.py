@@ -162,6 +162,7 @@ def build_network(
     keep: bool = True,
     Sigma: Tensor | None = None,
     means: Tensor | None = None,
+    first: SecondMoments | None = None,
 ) -> ReduNet:
     """The network of given class moments.
 
@@ -179,6 +180,8 @@ def build_network(
     means : Tensor of shape (k, d), default=None
         Second moments, of trace n_j, and means in place of those of
         ``moments``: after a linear map such as `Whitening`.
+    first : SecondMoments, default=None
+        Those of ``moments``, where they were made before in this dtype and on this device.
 
     Returns
     -------
@@ -195,7 +198,7 @@ def build_network(
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
     if Sigma is None:
-        first = SecondMoments.of(moments, dtype, device)
+        first = first or SecondMoments.of(moments, dtype, device)
         means = moments.means(dtype, device)
     else:
         first = SecondMoments.of_matrices(Sigma)

@@ -16,7 +16,7 @@ from torch import Tensor
 from redunet.core.linalg import add_identity
 from redunet.core.second_moments import LEAST_SHARE, SecondMoments
 
-DEGREES = 3
+DEGREES = 5
 """Degrees of freedom; chosen on held-out training samples, see docs/tuning.md."""
 
 

@@ -223,7 +223,7 @@ class LinearDiscriminant(LinearScores):
     def from_network(cls, network: ReduNet, ridge: float) -> LinearDiscriminant:
         """The same of a network's last moments, without a matrix for each class."""
         means = network.last_means()
-        total = network.layers.last.sum()
+        total = network.layers.last.sum
         W = covariance_of_sum(total, means.to(torch.float64), network.counts)
         return cls._from(W, means, network.counts, ridge)
 
@@ -265,7 +265,7 @@ class LeastSquares(LinearScores):
         means, counts = network.last_means(), network.counts
         mu = means.to(torch.float64)
         centres = overall_mean(mu, counts).expand_as(mu)
-        T = covariance_of_sum(network.layers.last.sum(), centres, counts)
+        T = covariance_of_sum(network.layers.last.sum, centres, counts)
         return cls._from(T, means, counts, ridge)
 
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -107,6 +108,7 @@ class SecondMoments:
             out[list(stack.classes)] = stack.B.mT @ stack.B
         return out if self.space is None else self.space.lift(out)
 
+    @cached_property
     def sum(self) -> Tensor:
         """The second moments of all classes, added up: Tensor of shape (d, d), float64."""
         total = self.Sigma.sum(dim=0, dtype=torch.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -34,7 +34,9 @@ from redunet.estimators.settings import (
     resolve_device,
 )
 from redunet.estimators.state import State
+from redunet.estimators.tuning import Tuning, tune
 from redunet.features import FeatureMap
+from redunet.progress import Progress, silent
 from redunet.validation import documented
 
 
@@ -73,6 +75,8 @@ class ReduNetClassifier(
     n_features_in_ : int
     feature_names_in_ : ndarray
         Where the input had named columns.
+    tuning_ : Tuning
+        After `tune`: what was tried, and what was chosen.
 
     References
     ----------
@@ -92,6 +96,8 @@ class ReduNetClassifier(
     >>> model.forget([7]).classes_.tolist()
     [0, 1, 2, 3, 4, 5, 6, 8, 9]
     """
+
+    tuning_: Tuning
 
     def __init__(
         self,
@@ -179,6 +185,48 @@ class ReduNetClassifier(
 
         found: NDArray[np.float64] = use.answer(X, probabilities_of, same_label_and_close).numpy()
         return found
+
+    def tune(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        budget: str | int = "60s",
+        search: Mapping[str, Sequence[Any]] | None = None,
+        progress: Progress = silent,
+    ) -> Self:
+        """Choose network, read-out and regularisation on validation data.
+
+        Nothing is learnt: all candidates are made from the moments. The present settings
+        are the first candidate. They are kept, but for the temperature, unless another one
+        is more accurate by more than 1.5 standard errors of the difference, so the model is never
+        less accurate on these samples than before. From 100 samples on, ``temperature`` is set
+        to that of the least log loss on them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples that were not learnt; others say nothing about new ones.
+        y : array-like of shape (n,)
+            Labels that the model has learnt.
+        budget : str or int, default="60s"
+            A time such as "60s" or "5min", or a number of candidates, which gives the same
+            answer each time. It cuts the list of candidates, the most promising of
+            which come first; the present settings are looked at in any case.
+        search : mapping from setting to values, default=None
+            Try all combinations of these instead, such as ``{"eps": [1, 4]}``.
+        progress : callable, default=nothing
+            Told what begins, and which share of the whole is done.
+
+        Returns
+        -------
+        self
+            With the settings chosen, and ``tuning_``: what was tried.
+        """
+        found = tune(self, X, y, budget=budget, search=search, progress=progress)
+        self.set_params(**found.chosen)
+        self.tuning_ = found
+        return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The network's features, on the unit sphere: ndarray of shape (n, d).

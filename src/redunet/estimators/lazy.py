@@ -10,6 +10,7 @@ from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.samples import Values
+from redunet.core.second_moments import SecondMoments
 from redunet.core.whitening import Whitening
 from redunet.estimators.settings import Settings
 from redunet.estimators.state import Kept, State
@@ -45,8 +46,14 @@ class Network:
     @classmethod
     def _build(cls, state: State, settings: Settings, device: str, memory: int) -> Network:
         moments = state.moments
-        whitening = Sigma = means = None
-        if settings.whitening is not None:
+        whitening = Sigma = means = first = None
+        if settings.whitening is None:  # networks of other settings begin with the same
+            first = state.kept.get(
+                "first",
+                (settings.dtype, device),
+                lambda: SecondMoments.of(moments, settings.torch_dtype, device),
+            )
+        else:
             whitening = Whitening.from_moments(moments, settings.whitening, device)
             Sigma, means = whitening.moments(moments, settings.torch_dtype)
         network = build_network(
@@ -58,6 +65,7 @@ class Network:
             keep=False,
             Sigma=Sigma,
             means=means,
+            first=first,
         )
         layers = network.layers
         if layers.n_bytes <= memory:

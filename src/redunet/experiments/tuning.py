@@ -21,9 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet.core.readouts import NearestSubspace, read_out
+from redunet.core.readings import Reading, Readings
 from redunet.errors import SettingsError
 from redunet.estimators import CLOSED_FORM
+from redunet.estimators.candidates import OF_READOUT, SEARCHED, check_searched
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.settings import InputSettings, resolve_device
@@ -34,22 +35,6 @@ from redunet.experiments.streams import described, pooled
 from redunet.files import make_folder
 from redunet.progress import Progress, silent
 from redunet.validation import one_of, whole_number
-
-SEARCHED = (
-    "n_layers",
-    "eps",
-    "step",
-    "step_decay",
-    "step_kind",
-    "sharpness",
-    "whitening",
-    "readout",
-    "ridge",
-)
-"""Settings that are searched; the number of components is read off each network."""
-
-_OF_READOUT = ("readout", "ridge")
-"""Which of them leave a network as it is."""
 
 
 def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:
@@ -108,11 +93,9 @@ def tune(
         ``candidates``, best first by held-out accuracy, and ``chosen`` by each
         rule, with what they were chosen on, and how much of the grid was tried.
     """
-    unknown = [name for name in grid if name not in SEARCHED]
-    if unknown:
-        raise SettingsError(f"expected settings among {', '.join(SEARCHED)}, got {unknown[0]!r}")
+    check_searched(grid)
     # What leaves the network as it is varies first, so features are computed once for all of it.
-    grid = dict(sorted(grid.items(), key=lambda item: item[0] in _OF_READOUT))
+    grid = dict(sorted(grid.items(), key=lambda item: item[0] in OF_READOUT))
     combinations, tried = _combinations(grid, most, seed)
     mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = x_train[mask], y_train[mask]
@@ -125,7 +108,7 @@ def tune(
     for number, settings in enumerate(combinations, 1):
         progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
         rest.set_params(**settings)
-        of_network = {key: settings[key] for key in settings if key not in _OF_READOUT}
+        of_network = {key: settings[key] for key in settings if key not in OF_READOUT}
         if of_network != built:
             built, Z = of_network, torch.from_numpy(rest.transform(x_out))
             estimated = whole and _estimated(whole.set_params(**of_network), x_out, y_out)
@@ -246,25 +229,17 @@ def _labels(
     model: ReduNetClassifier, Z: Tensor, n_components: Sequence[int]
 ) -> dict[int, NDArray[Any]]:
     """Labels for several numbers of components from the network's features, (n, d)."""
-    network = model.network_
-    last = network.last_moments()
+    network, d = model.network_, model.moments_.n_features
+    wanted = [r for r in n_components if r < d]
     if model.readout != "subspace":
-        readout = read_out(network, model.readout, n_components[0], model.ridge)
-        scores = [readout.scores(batch.to(last.device)).cpu() for batch in torch.split(Z, 4096)]
-        return {n_components[0]: model.classes_[torch.cat(scores).argmax(dim=1).numpy()]}
-    wanted = [r for r in n_components if r < last.shape[-1]]
+        wanted = [n_components[0]]
     if not wanted:
         raise SettingsError(
-            f"expected numbers of components below n_features = {last.shape[-1]}, "
-            f"got {list(n_components)}"
+            f"expected numbers of components below n_features = {d}, got {list(n_components)}"
         )
-    subspaces = NearestSubspace.from_moments(last, max(wanted))
-    labels: dict[int, list[Tensor]] = {r: [] for r in wanted}
-    for batch in torch.split(Z, 4096):
-        inside = subspaces.inside(batch.to(last.device))
-        for r in wanted:
-            labels[r].append(inside[:, :, r - 1].argmax(dim=1).cpu())
-    return {r: model.classes_[torch.cat(parts).numpy()] for r, parts in labels.items()}
+    readings = Readings(network, [Reading(model.readout, r, model.ridge) for r in wanted])
+    found = readings.labels(Z.to(network.last_means().device))
+    return {r: model.classes_[one.cpu().numpy()] for r, one in zip(wanted, found, strict=True)}
 
 
 def _estimated(model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> float:
@@ -349,6 +324,49 @@ def tune_experiment(
         "tasks_seen": [row["classes"] for row in described(tasks)],
         **environment(),
         **found,
+    }
+    write_record(make_folder(out) / "tune.json", record)
+    return record
+
+
+def record_of_model(found: Mapping[str, Any], out: Path, command: str) -> dict[str, Any]:
+    """What tuning a model file came to, as a record; write ``tune.json`` to a folder.
+
+    Parameters
+    ----------
+    found : mapping
+        As `redunet.user_data.model_tuning.tune` gives it.
+    out : Path
+    command : str
+        What a reader types, for the record.
+    """
+    tried, planned = found["tried"], found["planned"]
+    cut = f"{tried} of {planned} candidates, which is what the budget of {found['budget']} allowed"
+    candidates = sorted(found["candidates"], key=lambda one: -(one["accuracy"] or 0))
+    values: dict[str, dict[Any, None]] = {}
+    for one in candidates:
+        for key in one.keys() - {"accuracy"}:
+            values.setdefault(key, {})[one[key]] = None
+    record = {
+        "kind": "tune",
+        "version": VERSION,
+        "what": f"Settings of {found['model']}, chosen on {', '.join(found['data'])}",
+        "command": command,
+        "settings": found["settings"],
+        "grid": {key: list(values[key]) for key in SEARCHED if key in values},
+        "chosen_on": f"{found['samples']:,} validation samples",
+        "trained_on": "what the model has learnt",
+        "tried": f"all {planned} candidates" if tried == planned else cut,
+        "networks": found["networks"],
+        "seconds": found["seconds"],
+        "accuracy": {key: found[key] for key in ("accuracy_before", "accuracy", "standard_error")},
+        "calibration_error": {
+            "before": found["calibration_error_before"],
+            "after": found["calibration_error"],
+        },
+        **environment(),
+        "chosen": {"validation": found["chosen"] or {"settings": "as before"}},
+        "candidates": candidates,
     }
     write_record(make_folder(out) / "tune.json", record)
     return record

@@ -92,10 +92,13 @@ def candidates(record: Record) -> list[Block]:
     found = record["candidates"]
     names = list(dict.fromkeys(key for candidate in found for key in candidate))
     rows = [[_value(key, one.get(key)) for key in names] for one in found[:MOST_CANDIDATES]]
-    tried = record.get("tried") or len(found)
-    said = f"{tried} combinations were tried. Chosen on {record['chosen_on']}; trained on "
-    said += f"{record['trained_on']}."
-    rules = {"held_out": "Best held-out accuracy", "paper": "Best by the paper's rule"}
+    tried = record.get("tried") or f"{len(found)} combinations"
+    said = f"Tried: {tried}. Chosen on {record['chosen_on']}; trained on {record['trained_on']}."
+    rules = {
+        "held_out": "Best held-out accuracy",
+        "paper": "Best by the paper's rule",
+        "validation": "Chosen",
+    }
     best = [
         f"{words}: {in_line(record['chosen'][rule])}."
         for rule, words in rules.items()

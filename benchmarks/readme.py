@@ -1,7 +1,7 @@
 """Put what was measured into the texts: ``python -m benchmarks.readme``.
 
 This folder's README gets the tables of the records, ``docs/results.md`` the ratios of its section
-on speed.
+on speed, ``docs/answers.md`` and ``docs/tuning.md`` their tables.
 """
 
 from __future__ import annotations
@@ -117,6 +117,18 @@ def with_labels(text: str, folder: Path) -> str:
     return between(text, "labels table: ../benchmarks/results", body)
 
 
+def with_calibration(text: str, path: Path) -> str:
+    """The text with the table of the record of `benchmarks.calibration`."""
+    ways = ("before", "moments", "validation")
+    heads = ["", "accuracy", "before", "T from the moments", "T from validation data"]
+    lines = [heads, ["---", *["---:"] * 4]]
+    for row in json.loads(path.read_text())["rows"]:
+        errors = [f"{row[f'error_{way}']:.4f}" for way in ways]
+        lines.append([row["case"], f"{row['accuracy']:.4f}", *errors])
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return between(text, f"calibration table: ../benchmarks/results/{path.name}", body)
+
+
 def _answer_cells(row: Row) -> dict[str, str]:
     cells = {"": row["case"]}
     for key, (head, scale) in _ANSWERS.items():
@@ -156,6 +168,8 @@ def main() -> None:
     answers = HERE.parent / "docs" / "answers.md"
     text = with_answers(answers.read_text(), HERE / "results")
     answers.write_text(with_labels(text, HERE / "results"))
+    tuning = HERE.parent / "docs" / "tuning.md"
+    tuning.write_text(with_calibration(tuning.read_text(), HERE / "results" / "calibration.json"))
 
 
 if __name__ == "__main__":

@@ -94,6 +94,9 @@ def test_the_ratios_of_speed_are_those_of_the_records() -> None:
     assert speed.with_answers(answers, ROOT / "benchmarks" / "results") == answers
     assert speed.with_labels(answers, ROOT / "benchmarks" / "results") == answers
     assert answers.count("| 0 of ") >= 16  # not a label differs
+    tuning = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    record = ROOT / "benchmarks" / "results" / "calibration.json"
+    assert speed.with_calibration(tuning, record) == tuning
     row = next(
         r for r in found["cpu"]["rows"] if r["case"] == "build a layer, d 784, k 10, float64"
     )

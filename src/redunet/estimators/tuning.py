@@ -11,24 +11,19 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
-from redunet.core.calibration import best_temperature, probabilities
-from redunet.core.readings import Reading, Readings
 from redunet.errors import DataError, SettingsError
 from redunet.estimators.candidates import Candidates
 from redunet.estimators.checked_input import checked_labels, checked_samples
-from redunet.estimators.lazy import Network
-from redunet.estimators.metrics import calibration_error
 from redunet.estimators.settings import Settings
+from redunet.estimators.validation_samples import Hits, ValidationSamples, standard_error
 from redunet.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -38,16 +33,11 @@ LEAST_FOR_TEMPERATURE = 100
 """Validation samples from which a temperature is set; of fewer the moments know more."""
 
 LEAD = 1.5
-"""Standard errors that a candidate must be ahead by. On held-out digits, with 20 to 100 validation
-samples: good settings then never gave way to worse ones (by one standard error in up to half of
-all draws), and from 100 on 98 % of the draws improved poor ones."""
-
-MANY = 1000
-"""Of so many samples a quarter is looked at first, and a network that is hopeless there left."""
+"""Standard errors that a candidate must be ahead by: the best of hundreds is ahead by chance, too.
+On held-out digits, with 20 to 100 validation samples, good settings then never gave way to worse
+ones (by one standard error in up to half of the draws); with 100, 98 % improved poor ones."""
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-
-Hits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -149,8 +139,9 @@ def tune(
     progress("the present settings", 0.0)
     present = Settings.of(model)
     before = after = trial.predict(X) == model.classes_[classes]
-    samples = _Samples.of(trial, X, classes)
-    error_before = samples.calibration_error(present, trial.temperature_)
+    samples = ValidationSamples.of(trial, X, classes)
+    scores = samples.scores(present)
+    error_before = samples.calibration_error(scores, trial.temperature_)
     plan = Candidates(present, model.moments_, samples.memory, search)
     tried = [_Tried(present, before[samples.rows])]
     seen, described, done = {present}, [_described(present, tried[0].hits)], 0
@@ -170,19 +161,17 @@ def tune(
                 tried.append(_Tried(settings, hits[place]))
             described.append(_described(settings, None if hits is None else hits[place]))
     progress("the settings chosen", 1.0)
-    for candidate in _preferred(tried):
-        chosen = candidate.settings.changed({"temperature": None})
-        if len(samples.rows) >= LEAST_FOR_TEMPERATURE:
-            chosen = chosen.changed({"temperature": samples.best_temperature(chosen)})
-        elif candidate is tried[0]:
-            chosen = present
-        trial.set_params(**chosen.to_dict())
-        if candidate is tried[0]:
-            after = before
-            break
-        after = trial.predict(X) == model.classes_[classes]
-        if after.sum() > before.sum():
-            break
+    chosen = _winner(tried).settings
+    if chosen != present:
+        after = trial.set_params(**chosen.to_dict()).predict(X) == model.classes_[classes]
+        if after.sum() <= before.sum():  # estimates of labels had it ahead, labels do not
+            chosen, after = present, before
+    scores = scores if chosen == present else samples.scores(chosen)
+    if len(samples.rows) >= LEAST_FOR_TEMPERATURE:
+        chosen = chosen.changed({"temperature": samples.best_temperature(scores)})
+    elif chosen != present:
+        chosen = chosen.changed({"temperature": None})
+    trial.set_params(**chosen.to_dict())
     changes = {
         name: value for name, value in chosen.to_dict().items() if value != getattr(present, name)
     }
@@ -190,9 +179,9 @@ def tune(
         chosen=changes,
         accuracy_before=float(before.mean()),
         accuracy=float(after.mean()),
-        standard_error=_standard_error(before, after),
+        standard_error=standard_error(before, after),
         calibration_error_before=error_before,
-        calibration_error=samples.calibration_error(chosen, trial.temperature_),
+        calibration_error=samples.calibration_error(scores, trial.temperature_),
         samples=len(before),
         candidates=described,
         tried=done,
@@ -223,127 +212,11 @@ def _best_settings(tried: Sequence[_Tried]) -> Settings:
     return _best(tried).settings
 
 
-def _preferred(tried: Sequence[_Tried]) -> Iterator[_Tried]:
-    """Candidates to choose from, the present settings last.
-
-    The present settings stay unless the best candidate is ahead of them by more than `LEAD`
-    standard errors of the difference: the best of hundreds is ahead by chance, too.
-    """
+def _winner(tried: Sequence[_Tried]) -> _Tried:
+    """The best candidate if it is ahead of the first, the present settings, by `LEAD`; or that."""
     present, best = tried[0], _best(tried)
-    ahead = best.correct - present.correct
-    if ahead > LEAD * _standard_error(present.hits, best.hits) * len(best.hits):
-        better = [one for one in tried if one.correct > present.correct]
-        yield from sorted(better, key=lambda one: -one.correct)
-    yield present
-
-
-def _standard_error(one: Hits, other: Hits) -> float:
-    """The standard error of the difference between two accuracies on the same samples."""
-    return float(np.std(one.astype(float) - other.astype(float)) / math.sqrt(len(one)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """Validation samples as vectors before whitening and layers.
-
-    Parameters
-    ----------
-    model : ReduNetClassifier
-    rows : ndarray of shape (n,), int
-        Which of the samples they are, in the order in which they are looked at.
-    Z : Tensor of shape (n, d)
-    classes : ndarray of shape (n,), int
-        Indices in the order of the labels.
-    device : str
-    memory : int
-    """
-
-    model: ReduNetClassifier
-    rows: NDArray[np.int64]
-    Z: Tensor
-    classes: NDArray[np.int64]
-    device: str
-    memory: int
-
-    @classmethod
-    def of(cls, model: ReduNetClassifier, X: ArrayLike, classes: NDArray[np.int64]) -> _Samples:
-        use = model._use()
-        every = checked_samples(X, use.state.embedding.features, model)
-        most = max(MANY, use.memory // (16 * use.state.moments.n_features))
-        rows = np.random.RandomState(0).permutation(len(every))[:most]
-        dtype = use.settings.torch_dtype
-        parts = use.state.embedding.new(every[rows], dtype, use.device, use.memory)
-        return cls(model, rows, torch.cat(list(parts)), classes[rows], use.device, use.memory)
-
-    def hits(
-        self, settings: Settings, readings: Sequence[Reading], best: Hits
-    ) -> list[Hits] | None:
-        """Which samples each reading of a network labels correctly; None where that is hopeless.
-
-        Parameters
-        ----------
-        settings : Settings
-            Of the network.
-        readings : sequence of Reading
-        best : ndarray of shape (n,), bool
-            Which of them the best candidate so far labels correctly.
-        """
-        network = self._network(settings)
-        labels = Readings(network.network, readings)
-
-        def right(part: slice) -> list[Hits]:
-            Z = self._features(network, settings, part)
-            return [one.cpu().numpy() == self.classes[part] for one in labels.labels(Z)]
-
-        if len(self.rows) < MANY:
-            return right(slice(None))
-        first = slice(len(self.rows) // 4)
-        found = right(first)
-        if all(_hopeless(one, best[first]) for one in found):
-            return None
-        others = right(slice(first.stop, None))
-        return [np.concatenate(pair) for pair in zip(found, others, strict=True)]
-
-    def best_temperature(self, settings: Settings) -> float:
-        """T of the least log loss."""
-        scores = self._scores(settings)
-        return best_temperature(scores, torch.from_numpy(self.classes))
-
-    def calibration_error(self, settings: Settings, T: float) -> float:
-        """The expected calibration error of the probabilities with a temperature."""
-        scores = self._scores(settings)
-        right = scores.argmax(dim=1).numpy() == self.classes
-        return calibration_error(probabilities(scores, T).numpy(), right)
-
-    def _scores(self, settings: Settings) -> Tensor:
-        network = self._network(settings)
-        readout = network.readout(settings, settings.components(self.Z.shape[1]))
-        Z = self._features(network, settings, slice(None))
-        return torch.cat([readout.scores(part).cpu() for part in torch.split(Z, 4096)])
-
-    def _network(self, settings: Settings) -> Network:
-        # Kept with the model's state, so that there is one network in memory at a time.
-        return Network.of(self.model._fitted(), settings, self.device, self.memory)
-
-    def _features(self, network: Network, settings: Settings, part: slice) -> Tensor:
-        """Features after the last layer of some of the samples."""
-
-        def computed() -> Tensor:
-            Z = (
-                self.Z[part]
-                if network.whitening is None
-                else network.whitening.samples(self.Z[part])
-            )
-            fused = network.fused(settings, settings.components(Z.shape[1]), self.memory)
-            return fused.estimate(Z, lambda features: features)
-
-        key = settings.confidence, part.start, part.stop
-        return network.kept.get("validation", key, computed)
-
-
-def _hopeless(hits: Hits, best: Hits) -> bool:
-    """Whether accuracy is behind the best by more than three standard errors."""
-    return float(best.mean() - hits.mean()) > 3 * _standard_error(hits, best)
+    ahead = (best.correct - present.correct) / len(best.hits)
+    return best if ahead > LEAD * standard_error(present.hits, best.hits) else present
 
 
 def _checked_classes(model: ReduNetClassifier, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:

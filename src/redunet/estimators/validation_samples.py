@@ -1,0 +1,137 @@
+"""Validation samples, and how a candidate labels them: quickly, by estimates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from redunet.core.calibration import best_temperature, probabilities
+from redunet.core.readings import Reading, Readings
+from redunet.errors import ReduNetError
+from redunet.estimators.checked_input import checked_samples
+from redunet.estimators.lazy import Network
+from redunet.estimators.metrics import calibration_error
+from redunet.estimators.settings import Settings
+
+if TYPE_CHECKING:
+    from redunet.estimators.classifier import ReduNetClassifier
+
+MANY = 1000
+"""Of so many samples a quarter is looked at first, and a network that is hopeless there left."""
+
+Hits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationSamples:
+    """Validation samples as vectors before whitening and layers.
+
+    Parameters
+    ----------
+    model : ReduNetClassifier
+    rows : ndarray of shape (n,), int
+        Which of the samples they are, in the order in which they are looked at.
+    Z : Tensor of shape (n, d)
+    classes : ndarray of shape (n,), int
+        Indices in the order of the labels.
+    device : str
+    memory : int
+    """
+
+    model: ReduNetClassifier
+    rows: NDArray[np.int64]
+    Z: Tensor
+    classes: NDArray[np.int64]
+    device: str
+    memory: int
+
+    @classmethod
+    def of(
+        cls, model: ReduNetClassifier, X: ArrayLike, classes: NDArray[np.int64]
+    ) -> ValidationSamples:
+        """Samples as the model takes them, as many as fit an eighth of its memory."""
+        use = model._use()
+        every = checked_samples(X, use.state.embedding.features, model)
+        most = max(MANY, use.memory // (64 * use.state.moments.n_features))
+        rows = np.random.RandomState(0).permutation(len(every))[:most]
+        dtype = use.settings.torch_dtype
+        parts = use.state.embedding.new(every[rows], dtype, use.device, use.memory)
+        return cls(model, rows, torch.cat(list(parts)), classes[rows], use.device, use.memory)
+
+    def hits(
+        self, settings: Settings, readings: Sequence[Reading], best: Hits
+    ) -> list[Hits] | None:
+        """Which samples each reading of a network labels correctly.
+
+        None where that is hopeless, or the network cannot be computed.
+
+        Parameters
+        ----------
+        settings : Settings
+            Of the network.
+        readings : sequence of Reading
+        best : ndarray of shape (n,), bool
+            Which of them the best candidate so far labels correctly.
+        """
+        try:
+            network = self._network(settings)
+            labels = Readings(network.network, readings)
+        except ReduNetError:
+            return None
+
+        def right(part: slice) -> list[Hits]:
+            Z = self._features(network, settings, part)
+            return [one.cpu().numpy() == self.classes[part] for one in labels.labels(Z)]
+
+        if len(self.rows) < MANY:
+            return right(slice(None))
+        first = slice(len(self.rows) // 4)
+        found = right(first)
+        if all(_hopeless(one, best[first]) for one in found):
+            return None
+        others = right(slice(first.stop, None))
+        return [np.concatenate(pair) for pair in zip(found, others, strict=True)]
+
+    def scores(self, settings: Settings) -> Tensor:
+        """Estimated scores of all samples, (n, k), on the CPU."""
+        network = self._network(settings)
+        readout = network.readout(settings, settings.components(self.Z.shape[1]))
+        Z = self._features(network, settings, slice(None))
+        return torch.cat([readout.scores(part).cpu() for part in torch.split(Z, 4096)])
+
+    def best_temperature(self, scores: Tensor) -> float:
+        """T of the least log loss by scores, (n, k)."""
+        return best_temperature(scores, torch.from_numpy(self.classes))
+
+    def calibration_error(self, scores: Tensor, T: float) -> float:
+        """The expected calibration error of softmax(scores / T), from scores, (n, k)."""
+        right = scores.argmax(dim=1).numpy() == self.classes
+        return calibration_error(probabilities(scores, T).numpy(), right)
+
+    def _network(self, settings: Settings) -> Network:
+        # Kept with the model's state, so that there is one network in memory at a time.
+        return Network.of(self.model._fitted(), settings, self.device, self.memory)
+
+    def _features(self, network: Network, settings: Settings, part: slice) -> Tensor:
+        """Features after the last layer of some of the samples."""
+        Z = self.Z[part]
+        Z = Z if network.whitening is None else network.whitening.samples(Z)
+        fused = network.fused(settings, settings.components(Z.shape[1]), self.memory)
+        return fused.estimate(Z, lambda features: features)
+
+
+def _hopeless(hits: Hits, best: Hits) -> bool:
+    """Whether accuracy is behind the best by more than three standard errors."""
+    return float(best.mean() - hits.mean()) > 3 * standard_error(hits, best)
+
+
+def standard_error(one: Hits, other: Hits) -> float:
+    """The standard error of the difference between two accuracies on the same samples."""
+    return float(np.std(one.astype(float) - other.astype(float)) / math.sqrt(len(one)))

@@ -168,17 +168,20 @@ class Candidates:
 
     def _neighbours(self, centre: Settings) -> list[dict[str, Any]]:
         """Changes of the best network so far, the most telling first."""
-        layers = centre.n_layers
-        whitening = centre.whitening
+        layers, whitening = centre.n_layers, centre.whitening
         return [
-            {"eps": centre.eps * 2},
-            {"eps": centre.eps / 2},
-            {"step": centre.step * 1.6},
-            {"step": centre.step / 1.6},
+            {"eps": _rounded(centre.eps * 2)},
+            {"eps": _rounded(centre.eps / 2)},
+            {"step": _rounded(centre.step * 1.6)},
+            {"step": _rounded(centre.step / 1.6)},
             {"n_layers": layers + max(1, layers // 4)},
             {"n_layers": max(0, layers - max(1, layers // 4))},
-            {"sharpness": centre.sharpness * 2.5},
-            {"whitening": (0.1 if whitening is None else whitening / 4) if self._dense else None},
+            {"sharpness": _rounded(centre.sharpness * 2.5)},
+            {
+                "whitening": (0.1 if whitening is None else _rounded(whitening / 4))
+                if self._dense
+                else None
+            },
         ]
 
     def _network(self, centre: Settings, change: Mapping[str, Any]) -> Settings:
@@ -196,10 +199,15 @@ class Candidates:
             Reading(centre.readout, min(max(1, n), self._d - 1 or 1), ridge)
             for n, ridge in (
                 (r, centre.ridge),
-                (round(r * 0.8), centre.ridge / 3),
-                (round(r * 1.25), centre.ridge * 3),
+                (round(r * 0.8), _rounded(centre.ridge / 3)),
+                (round(r * 1.25), _rounded(centre.ridge * 3)),
             )
         ]
+
+
+def _rounded(value: float) -> float:
+    """Two significant digits: settings are read by people."""
+    return float(f"{value:.2g}")
 
 
 def check_searched(grid: Mapping[str, Sequence[Any]]) -> None:

@@ -364,3 +364,14 @@ def test_a_forged_name_of_an_encoder_is_one_line(tmp_path: Path, model: Path) ->
         pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
         said = refused("predict", model, tmp_path / "t.parquet")
         assert "names an encoder that makes no sense: encode it again" in said
+
+
+def test_models_of_texts_are_tuned_on_texts(tmp_path: Path, tiny: Path, model: Path) -> None:
+    held = write(tmp_path / "held.jsonl", range(0, 40, 3))
+    words = ("tune", model, held, "--out", tmp_path / "out", "--budget", 25, "--json")
+    assert refused(*words).startswith("expected vectors of the encoder")
+    found = json.loads(done(*words, "--encoder", tiny, "--write").stdout)
+    assert found["samples"] == 14
+    assert found["accuracy"] >= found["accuracy_before"]
+    command = json.loads((tmp_path / "out" / "tune.json").read_text())["command"]
+    assert f"--encoder {tiny} --write" in command

@@ -22,6 +22,8 @@ Lines = list[Any]
 
 N_TASKS = 5
 
+_MOST_COLUMNS = 6
+
 
 def show_demo(out: Path, console: Console) -> dict[str, Any]:
     """Run the demonstration; on a terminal its table grows task by task."""
@@ -114,13 +116,19 @@ def best(record: Mapping[str, Any]) -> Lines:
     """A table of the best candidates of a search."""
     shown = record["candidates"][:10]
     names = dict.fromkeys(key for one in shown for key, value in one.items() if value is not None)
+    same = [
+        name for name in names if len(shown) > 1 and len({str(one.get(name)) for one in shown}) == 1
+    ]
+    if len(names) > _MOST_COLUMNS:  # a terminal has no room for what does not differ
+        names = {name: None for name in names if name not in same or name.endswith("accuracy")}
     title = f"{record['what']}: best of {record['tried']} on {record['chosen_on']}"
     table = Table(title=title, title_justify="left")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for candidate in shown:
         table.add_row(*(_cell(name, candidate.get(name)) for name in names))
-    return [table]
+    left = ", ".join(f"{name}={shown[0][name]}" for name in same if name not in names)
+    return [table, *([f"All of them: {left}."] if left else [])]
 
 
 def tuned(found: Mapping[str, Any]) -> Lines:

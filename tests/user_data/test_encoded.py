@@ -369,7 +369,7 @@ def test_a_forged_name_of_an_encoder_is_one_line(tmp_path: Path, model: Path) ->
 def test_models_of_texts_are_tuned_on_texts(tmp_path: Path, tiny: Path, model: Path) -> None:
     held = write(tmp_path / "held.jsonl", range(0, 40, 3))
     words = ("tune", model, held, "--out", tmp_path / "out", "--budget", 25, "--json")
-    assert refused(*words).startswith("expected vectors of the encoder")
+    assert refused(*words).startswith("expected an encoder of texts for ")
     found = json.loads(done(*words, "--encoder", tiny, "--write").stdout)
     assert found["samples"] == 14
     assert found["accuracy"] >= found["accuracy_before"]

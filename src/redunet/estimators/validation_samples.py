@@ -14,6 +14,7 @@ from torch import Tensor
 
 from redunet.core.calibration import best_temperature, probabilities
 from redunet.core.readings import Reading, Readings
+from redunet.core.samples import Values
 from redunet.errors import ReduNetError
 from redunet.estimators.checked_input import checked_samples
 from redunet.estimators.lazy import Network
@@ -62,8 +63,8 @@ class ValidationSamples:
         most = max(MANY, use.memory // (64 * use.state.moments.n_features))
         rows = np.random.RandomState(0).permutation(len(every))[:most]
         dtype = use.settings.torch_dtype
-        parts = use.state.embedding.new(every[rows], dtype, use.device, use.memory)
-        return cls(model, rows, torch.cat(list(parts)), classes[rows], use.device, use.memory)
+        Z = use.state.embedding.new(every[rows], dtype, use.device)
+        return cls(model, rows, Z, classes[rows], use.device, use.memory)
 
     def hits(
         self, settings: Settings, readings: Sequence[Reading], best: Hits
@@ -124,7 +125,7 @@ class ValidationSamples:
         Z = self.Z[part]
         Z = Z if network.whitening is None else network.whitening.samples(Z)
         fused = network.fused(settings, settings.components(Z.shape[1]), self.memory)
-        return fused.estimate(Z, lambda features: features)
+        return fused.estimate(Z, Values(lambda features: features))
 
 
 def _hopeless(hits: Hits, best: Hits) -> bool:

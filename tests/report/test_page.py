@@ -269,7 +269,7 @@ def test_a_page_of_several_records(tmp_path: Path) -> None:
     assert [link for link in links if "-" not in str(link)] == ["#0", "#1", "#2"]
     drawn = {trace["name"]: trace["y"] for trace in plots(out)[0][0]["traces"]}
     assert drawn["SI (theirs)"] == [0.997, 0.494, 0.411, 0.297, 0.197]
-    assert len(plots(out)) == 3 + 3 + 2  # the demonstration has no accuracy by task
+    assert len(plots(out)) == 3 + 3 + 4  # the demonstration has a confusion matrix, too
 
 
 def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:

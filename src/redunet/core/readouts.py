@@ -28,10 +28,11 @@ from redunet.core.discriminants import (
 from redunet.core.layer import AbstractLayer
 from redunet.core.layers import moments_after
 from redunet.core.linalg import add_identity, spd_inverse
+from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.network import ReduNet
 from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments
-from redunet.core.subspaces import GRID_NOISE, principal_subspaces
+from redunet.core.subspaces import principal_subspaces, rounding
 from redunet.errors import SettingsError
 
 BATCH_BYTES = 2**25
@@ -231,7 +232,7 @@ class LinearDiscriminant(LinearScores):
     def _from(
         cls, W: Tensor, means: Tensor, counts: Sequence[int], ridge: float
     ) -> LinearDiscriminant:
-        W = with_ridge(W, ridge, _rounding(means.dtype))
+        W = with_ridge(W, ridge, rounding(means.dtype))
         return cls(*normal_scores(W, means.to(torch.float64), counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
@@ -270,17 +271,12 @@ class LeastSquares(LinearScores):
 
     @classmethod
     def _from(cls, T: Tensor, means: Tensor, counts: Sequence[int], ridge: float) -> LeastSquares:
-        T = with_ridge(T, ridge, _rounding(means.dtype))
+        T = with_ridge(T, ridge, rounding(means.dtype))
         return cls(*regression_scores(T, means.to(torch.float64), counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): scores, which have that sum, without those below 0."""
         return positive_part(scores)
-
-
-def _rounding(dtype: torch.dtype) -> float:
-    """The variance that rounding accounts for: a share of 1/d, the mean of all directions."""
-    return GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
 
 
 def scores_to_compare(readout: Readout) -> Values:
@@ -295,6 +291,8 @@ def scores_to_compare(readout: Readout) -> Values:
     if isinstance(readout, LinearScores):
         offsets = readout.offsets
         return Values(readout.scores, readout.weights, lambda products: products + offsets)
+    if isinstance(readout, LocalDiscriminant):
+        return Values(readout.scores, readout.directions, readout.scores_within)
     return Values(readout.scores)
 
 
@@ -310,6 +308,7 @@ READOUTS: dict[str, Factory] = {
     ),
     "discriminant": lambda network, _, ridge: LinearDiscriminant.from_network(network, ridge),
     "regression": lambda network, _, ridge: LeastSquares.from_network(network, ridge),
+    "quadratic": lambda network, _, ridge: LocalDiscriminant.from_network(network, ridge),
 }
 """Read-outs by the names that ``ReduNetClassifier(readout=...)`` takes."""
 
@@ -353,6 +352,6 @@ def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> Re
     n_components : int
         Of subspaces.
     ridge : float
-        Of discriminant and regression.
+        Of discriminant, regression and quadratic.
     """
     return READOUTS[name](network, n_components, ridge)

@@ -117,6 +117,17 @@ class SecondMoments:
             total.addmm_(rows.mT, rows)
         return total if self.space is None else self.space.to_all(total)
 
+    def within(self, P: Tensor) -> Tensor:
+        """Pᵀ Σ_j P of each class, (k, q, q), for some directions P, (d, q), float64."""
+        inside = P if self.space is None else self.space.to(P.dtype, str(P.device)).factor(P)
+        out = P.new_empty(self.n_classes, P.shape[1], P.shape[1])
+        for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
+            out[j] = inside.mT @ Sigma_j.to(P.dtype) @ inside
+        for stack in self.stacks:
+            along = stack.B.to(P.dtype) @ inside
+            out[list(stack.classes)] = along.mT @ along
+        return (out + out.mT) / 2
+
     def draw(self, n: int) -> Tensor:
         """At most n normal samples with these second moments, on the unit sphere.
 

@@ -14,6 +14,11 @@ GRID_NOISE = 2.0**-38
 """Share of a class's largest eigenvalue, per feature, that rounding to the grid can account for."""
 
 
+def rounding(dtype: torch.dtype) -> float:
+    """The variance that rounding accounts for: a share of 1/d, the mean of all directions."""
+    return GRID_NOISE if dtype == torch.float64 else torch.finfo(dtype).eps
+
+
 def principal_subspaces(
     moments: SecondMoments, n_components: int, n_values: int | None = None
 ) -> Iterator[tuple[int, Tensor, Tensor, float]]:

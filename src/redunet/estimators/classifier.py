@@ -156,8 +156,8 @@ class ReduNetClassifier(
 
         "subspace" gives minus the residual from each class's subspace, "coding"
         minus the nats that the sample adds to each class's code, "discriminant"
-        the log-likelihood of each class up to a constant, and "regression" the
-        prediction of each class's one-hot target.
+        and "quadratic" the log-likelihood of each class up to a constant, and
+        "regression" the prediction of each class's one-hot target.
 
         Returns
         -------

@@ -20,6 +20,7 @@ READOUTS = {
     "coding": "coding length",
     "discriminant": "linear discriminant",
     "regression": "ridge regression",
+    "quadratic": "quadratic discriminant",
 }
 """What read-outs without components are called in tables."""
 

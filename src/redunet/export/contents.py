@@ -16,6 +16,8 @@ _READOUTS = {
     "coding": "the inverse second moment of each class after the last layer, and its count",
     "discriminant": "weights and an offset for each class",
     "regression": "weights and an offset for each class",
+    "quadratic": "the mean of each class after the last layer, and its covariance averaged with "
+    "those of similar classes, within the directions that tell classes apart",
 }
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from redunet.core.discriminants import LinearScores, QuadraticScores
 from redunet.core.layer import AbstractLayer
+from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.low_rank import LowRankLayer, Stack
 from redunet.core.memberships import Sharpness
 from redunet.core.readouts import CodingLength, LeastSquares, NearestSubspace
@@ -300,20 +301,40 @@ class CodingLengths(Scores):
 
 
 class Quadratic(Scores):
-    """Scores −½‖L_j⁻¹ (z − μ_j)‖² + b_j."""
+    """Scores −½‖A_j (z − μ_j)‖² + b_j; with directions P, of Pᵀz in place of z.
 
-    def __init__(self, solution: QuadraticScores) -> None:
+    Parameters
+    ----------
+    A : Tensor of shape (k, q, q)
+    means : Tensor of shape (k, q)
+    offsets : Tensor of shape (k,)
+    directions : Tensor of shape (d, q), default=None
+    """
+
+    def __init__(
+        self, A: Tensor, means: Tensor, offsets: Tensor, directions: Tensor | None = None
+    ) -> None:
         super().__init__()
-        L, means = solution.factors.detach().cpu(), solution.means.detach().cpu()
         self.k, self.d = means.shape
-        eye = torch.eye(self.d, dtype=L.dtype)
-        W = torch.stack([torch.linalg.solve_triangular(L_j, eye, upper=False) for L_j in L])
-        self.W = nn.Buffer(columns_of(W))
-        self.centres = nn.Buffer((W @ means[:, :, None]).flatten())
-        self.offsets = nn.Buffer(solution.offsets.detach().cpu())
+        self.W = nn.Buffer(columns_of(A.detach().cpu()))
+        self.centres = nn.Buffer((A @ means[:, :, None]).flatten().detach().cpu())
+        self.offsets = nn.Buffer(offsets.detach().cpu())
+        self.within = directions is not None
+        if directions is not None:
+            self.directions = nn.Buffer(directions.detach().cpu().contiguous())
+
+    @classmethod
+    def of_factors(cls, solution: QuadraticScores) -> Quadratic:
+        """Of normal classes, each with the Cholesky factor of its covariance."""
+        L = solution.factors
+        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+        A = torch.stack([torch.linalg.solve_triangular(L_j, eye, upper=False) for L_j in L])
+        return cls(A, solution.means, solution.offsets)
 
     def forward(self, Z: Tensor) -> Tensor:
         """Scores, (n, k)."""
+        if self.within:
+            Z = torch.matmul(Z, self.directions)
         apart = (torch.matmul(Z, self.W) - self.centres).reshape(-1, self.k, self.d)
         return self.offsets - (apart * apart).sum(2) * 0.5
 
@@ -348,7 +369,11 @@ def solution_module(solution: object, name: str) -> Scores:
         What people call it, for the error.
     """
     if isinstance(solution, QuadraticScores):
-        return Quadratic(solution)
+        return Quadratic.of_factors(solution)
+    if isinstance(solution, LocalDiscriminant):
+        return Quadratic(
+            solution.whitenings, solution.centres, solution.offsets, solution.directions
+        )
     if isinstance(solution, NearestMeanScores):
         return Linear(solution, 1 / float(solution.variance))
     if isinstance(solution, LinearScores):

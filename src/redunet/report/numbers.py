@@ -16,6 +16,7 @@ READOUT_NAMES = {
     "coding": "coding length",
     "discriminant": "linear discriminant",
     "regression": "ridge regression",
+    "quadratic": "quadratic discriminant",
 }
 
 

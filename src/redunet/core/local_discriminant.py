@@ -1,0 +1,152 @@
+"""Normal classes whose covariances are averaged over similar classes, in few directions.
+
+One covariance for all classes (a linear discriminant) is too few where classes differ; one
+for each (a quadratic discriminant) is too many where a class has few samples. Here class j
+has a weighted mean of those of all classes, the more of a class the nearer its mean:
+
+    Q_j = ½ Σ_i w_ij C_i + ½ (W + ρI),   w_ij ∝ n_i exp(−β D_ij / D̄),
+
+with C_i the covariance of class i, W the pooled one, D_ij the squared Mahalanobis distance of
+two means by W + ρI, and D̄ its mean over all pairs. With β = 0 it would be the linear
+discriminant; with a large β each class has its own covariance, half pooled.
+
+All this happens within the at most k − 1 directions that tell the means apart by W + ρI, as in
+linear discriminant analysis: there a class of a hundred samples has a covariance worth knowing.
+Everything is a function of the moments of the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redunet.core.covariance import covariance_of_sum, overall_mean, shares, with_ridge
+from redunet.core.linalg import cholesky
+from redunet.core.network import ReduNet
+from redunet.core.second_moments import SecondMoments
+from redunet.core.subspaces import rounding
+
+LOCALITY = 4.5
+"""β: a class at the mean distance has a weight of 1 % of that of the class itself."""
+
+POOLED = 0.5
+"""The share of W + ρI in the covariance of each class."""
+
+SMALLEST = 1e-9
+"""Directions that tell means apart less than this share of the best one are left out."""
+
+BATCH_BYTES = 2**25
+"""About how much memory the products of some samples with all classes may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalDiscriminant:
+    """Scores −½‖A_j (Pᵀz − c_j)‖² + b_j; the highest wins.
+
+    Parameters
+    ----------
+    directions : Tensor of shape (d, q), float64
+        P, with Pᵀ (W + ρI) P = I.
+    whitenings : Tensor of shape (k, q, q), float64
+        A_j, with A_jᵀ A_j = Q_j⁻¹ within the directions.
+    centres : Tensor of shape (k, q), float64
+        c_j = Pᵀ μ_j.
+    offsets : Tensor of shape (k,), float64
+        b_j = log γ_j − ½ log det Q_j.
+    """
+
+    directions: Tensor
+    whitenings: Tensor
+    centres: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def from_network(cls, network: ReduNet, ridge: float) -> LocalDiscriminant:
+        """The discriminant of a network's last moments, without a matrix for each class.
+
+        Parameters
+        ----------
+        network : ReduNet
+        ridge : float
+            ρ as a share of the mean eigenvalue of W, tr W / d.
+        """
+        return cls.from_moments(network.layers.last, network.last_means(), network.counts, ridge)
+
+    @classmethod
+    def from_moments(
+        cls, moments: SecondMoments, means: Tensor, counts: Sequence[int], ridge: float
+    ) -> LocalDiscriminant:
+        """The discriminant of second moments, of trace n_j, and means, (k, d)."""
+        mu = means.to(torch.float64)
+        W = covariance_of_sum(moments.sum(), mu, counts)
+        P = discriminant_directions(with_ridge(W, ridge, rounding(means.dtype)), mu, counts)
+        centres = mu @ P
+        n = centres.new_tensor(counts)
+        C = moments.within(P) / n[:, None, None] - centres[:, :, None] * centres[:, None]
+        Q = similar_classes(centres, counts) @ C.flatten(1)
+        Q = Q.view(C.shape).mul_(1 - POOLED)
+        Q.diagonal(dim1=1, dim2=2).add_(POOLED)
+        factors = torch.stack([cholesky(Q_j, "raise ridge") for Q_j in Q])
+        eye = torch.eye(P.shape[1], dtype=P.dtype, device=P.device)
+        A = torch.stack([torch.linalg.solve_triangular(L, eye, upper=False) for L in factors])
+        half_log_det = factors.diagonal(dim1=1, dim2=2).log().sum(dim=1)
+        return cls(P, A, centres, shares(centres, counts).log() - half_log_det)
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """Log-likelihoods of classes, up to a constant, of samples, (n, d): (n, k), float64."""
+        return self.scores_within(Z.to(torch.float64) @ self.directions)
+
+    def scores_within(self, inside: Tensor) -> Tensor:
+        """The same from Pᵀz, (n, q)."""
+        k, q = self.centres.shape
+        inside = inside.to(torch.float64)
+        columns = self.whitenings.flatten(0, 1).mT
+        at_origin = (self.whitenings @ self.centres[:, :, None]).flatten()
+        rows = max(1, BATCH_BYTES // max(1, 8 * k * q))
+        squares = [
+            (part @ columns).sub_(at_origin).square_().view(len(part), k, q).sum(dim=2)
+            for part in torch.split(inside, rows)
+        ]
+        return self.offsets - 0.5 * torch.cat(squares)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k): softmax of scores."""
+        return torch.softmax(scores, dim=1)
+
+
+def discriminant_directions(W: Tensor, means: Tensor, counts: Sequence[int]) -> Tensor:
+    """The directions P in which means differ, with PᵀWP = I.
+
+    Parameters
+    ----------
+    W : Tensor of shape (d, d), float64
+        Positive definite.
+    means : Tensor of shape (k, d), float64
+    counts : sequence of k int
+
+    Returns
+    -------
+    Tensor of shape (d, q), float64
+        q is at most k − 1 and at most d; a column of zeros where means do not differ.
+    """
+    apart = means - overall_mean(means, counts)
+    weights = torch.cholesky_solve(apart.mT, cholesky(W, "raise ridge"))
+    between = apart @ weights
+    values, vectors = torch.linalg.eigh((between + between.mT) / 2)
+    kept = values > max(SMALLEST * float(values[-1]), 0.0)
+    if not bool(kept.any()):  # one class, or equal means: a direction in which nothing differs
+        return torch.zeros_like(weights[:, :1])
+    directions: Tensor = weights @ (vectors[:, kept] / values[kept].sqrt())
+    return directions
+
+
+def similar_classes(centres: Tensor, counts: Sequence[int]) -> Tensor:
+    """w_ij, the weight of class i in the covariance of class j: row j of (k, k), of sum 1."""
+    distances = torch.cdist(centres, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
+    k = len(counts)
+    mean = float(distances.sum()) / max(1, k * (k - 1))
+    scale = LOCALITY / mean if mean > 0 else 0.0
+    return torch.softmax(centres.new_tensor(counts).log() - scale * distances, dim=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -231,8 +230,7 @@ class MomentEstimator(Fitted):
         self
         """
         embedding = self._embedding()
-        features = embedding.features
-        n_columns = moments.n_features if features is None else math.prod(features.input_shape)
+        n_columns = embedding.n_columns(moments.n_features)
         if embedding.n_features(n_columns) != moments.n_features:
             raise DataError(
                 f"expected moments of {embedding.n_features(n_columns)} features, got "

@@ -23,6 +23,9 @@ from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.estimators.settings import InputSettings
 from redunet.features import FeatureMap, Flatten, restore
 
+CONSTANT = 4.0
+"""The constant that is appended, as a multiple of the length of a standardized sample."""
+
 CHUNK_ROWS = 512
 """Rows put on the sphere at a time, few enough to stay in the processor's cache."""
 
@@ -35,7 +38,7 @@ class Embedding:
     """
 
     features: FeatureMap | None
-    normalize: Literal["sample", "class"]
+    normalize: Literal["sample", "class", "constant"]
     input_range: tuple[float, float] | None
 
     @classmethod
@@ -53,7 +56,14 @@ class Embedding:
 
     def n_features(self, n_columns: int) -> int:
         """d, the length of the feature vectors of samples with so many values."""
-        return n_columns if self.features is None else self.features.n_features
+        own = n_columns if self.features is None else self.features.n_features
+        return own + (self.normalize == "constant")
+
+    def n_columns(self, n_features: int) -> int:
+        """The number of values of a raw sample whose feature vector has so many features."""
+        if self.features is not None:
+            return math.prod(self.features.input_shape)
+        return n_features - (self.normalize == "constant")
 
     def learn(self, rows: NDArray[Any], device: str) -> Tensor | OnGrid:
         """Feature vectors to learn: `vectors`, or such on the grid where that is faster."""
@@ -77,6 +87,12 @@ class Embedding:
         return Z
 
     def _vectors(self, rows: NDArray[Any], device: str) -> Tensor:
+        if self.normalize != "constant":
+            return self._of_rows(rows, device)
+        vectors = self._of_rows(rows, device).to(torch.float64)
+        return torch.nn.functional.pad(vectors, (0, 1), value=constant(vectors.shape[1]))
+
+    def _of_rows(self, rows: NDArray[Any], device: str) -> Tensor:
         unchanged = self.features is None or isinstance(self.features, Flatten)
         if unchanged and rows.dtype == np.uint8:  # faster as they are
             return torch.from_numpy(np.array(rows, order="C")).to(device)
@@ -125,6 +141,15 @@ class Embedding:
             }
             features = restore(state["features"]["kind"], state["features"]["values"], own)
         return cls.checked(features, state["normalize"], state["input_range"])
+
+
+def constant(d: int) -> float:
+    """What ``normalize="constant"`` appends to vectors of d features.
+
+    A vector of standardized features is about √d long; beside a constant that is longer, what
+    scaling to the unit sphere does to its length hardly shows.
+    """
+    return CONSTANT * math.sqrt(d)
 
 
 def column_names(X: ArrayLike) -> tuple[str, ...] | None:

@@ -92,15 +92,17 @@ class Settings(Declared):
         """How the last layer's features become labels. "subspace", the paper's, gives the class
         whose principal subspace is nearest; "coding" the class whose code the sample lengthens
         least, coded up to ``eps``; "discriminant" is linear discriminant analysis with the last
-        layer's means and covariance; "regression" is ridge regression to one-hot targets.""",
-        '{"subspace", "coding", "discriminant", "regression"}',
+        layer's means and covariance; "regression" is ridge regression to one-hot targets;
+        "quadratic" gives each class a covariance of its own, averaged with those of similar
+        classes, within the directions of the linear discriminant.""",
+        '{"subspace", "coding", "discriminant", "regression", "quadratic"}',
         always_saved=False,
     )
     ridge: float = setting(
         0.01,
         number(0.0, 1e6),
-        """Of discriminant and regression: what is added to the covariance, relative to its mean
-        eigenvalue.""",
+        """Of discriminant, regression and quadratic: what is added to the covariance, relative to
+        its mean eigenvalue.""",
         "float",
         always_saved=False,
     )
@@ -174,12 +176,14 @@ def _range(name: str, value: Any) -> tuple[float, float] | None:
 class InputSettings(Declared):
     """How samples are scaled before they are learnt."""
 
-    normalize: Literal["sample", "class"] = setting(
+    normalize: Literal["sample", "class", "constant"] = setting(
         "sample",
-        choice("sample", "class"),
-        """"sample" puts each input on the unit sphere; "class" scales only each class as a whole,
-        and needs ``input_range``.""",
-        '{"sample", "class"}',
+        choice("sample", "class", "constant"),
+        """"sample" puts each input on the unit sphere, so that its length and sign do not count;
+        "constant" appends a constant to it first, four times as long as a sample of standardized
+        columns, so that they do; "class" scales only each class as a whole, and needs
+        ``input_range``.""",
+        '{"sample", "class", "constant"}',
     )
     input_range: tuple[float, float] | None = setting(
         None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -86,8 +85,7 @@ class State:
     @property
     def n_features_in(self) -> int:
         """The number of values of a raw sample."""
-        features = self.embedding.features
-        return self.moments.n_features if features is None else math.prod(features.input_shape)
+        return self.embedding.n_columns(self.moments.n_features)
 
     def with_moments(self, moments: ClassMoments) -> State:
         """The state with other moments of the same input."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from redunet.core.fusion_choice import BLOCK_PATH, Block, blocks
 from redunet.core.memberships import sharpness_of
 from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.estimators.checked_input import constant
 from redunet.estimators.settings import Settings
 from redunet.export.feature_maps import feature_module
 from redunet.export.network import (
@@ -60,6 +61,20 @@ class Scaled(nn.Module):
     def forward(self, Z: Tensor) -> Tensor:
         """Vectors, (n, d)."""
         return Z * self.scale
+
+
+class WithConstant(nn.Module):
+    """What ``normalize="constant"`` appends to vectors of d features."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        last = torch.zeros(d + 1, dtype=torch.float64)
+        last[-1] = constant(d)
+        self.last = nn.Buffer(last)
+
+    def forward(self, Z: Tensor) -> Tensor:
+        """Vectors, (n, d)."""
+        return torch.nn.functional.pad(Z, (0, 1)) + self.last
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,8 @@ def program(model: Estimator, form: Form) -> Program:
         One of those that `forms` gives.
     """
     before = [] if model.features is None else [feature_module(model.features)]
+    if model.normalize == "constant":
+        before.append(WithConstant(model.moments_.n_features - 1))
     if isinstance(model, ReduNetClassifier):
         before.append(UnitRows())
         if model.whitening_ is not None:

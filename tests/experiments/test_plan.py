@@ -44,6 +44,12 @@ def test_a_feature_map_sees_no_later_task(features: str) -> None:
     assert not states_equal(*(leaky.feature_map(leaky.stream(d)) for d in (data, changed)))
 
 
+def test_earlier_names_of_feature_maps_still_mean_the_same() -> None:
+    assert Plan(features="standardize") == Plan(features="standardize-all")
+    assert Plan(features="pixels+standardize-pixel").kinds == ["pixels", "standardize-columns"]
+    assert not {"standardize", "standardize-pixel"} & {*known_names()}
+
+
 def test_features_of_a_plan_have_its_settings() -> None:
     data = load("digits")
     plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, cells=1, threshold=0.2, seed=3)

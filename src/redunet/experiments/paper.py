@@ -89,7 +89,7 @@ REPRODUCTIONS = {
         "ReduNet on MNIST, standardised, settings chosen on training data",
         "mnist",
         {
-            "features": "standardize",
+            "features": "standardize-all",
             "n_layers": 200,
             "eps": 1.0,
             "step": 2.0,

@@ -60,9 +60,15 @@ def known_names() -> tuple[str, ...]:
     return tuple(_NAMED)
 
 
+_EARLIER = {"standardize": "standardize-all", "standardize-pixel": "standardize-columns"}
+"""What maps were called in earlier versions, and what they are called now."""
+
+
 def _features(name: str, value: Any) -> str:
-    if isinstance(value, str) and set(value.split("+")) <= _NAMED.keys():
-        return value
+    if isinstance(value, str):
+        kinds = [_EARLIER.get(kind, kind) for kind in value.split("+")]
+        if set(kinds) <= _NAMED.keys():
+            return "+".join(kinds)
     raise SettingsError(
         f"expected {name} to be one of {', '.join(_NAMED)}, or several with + between them, "
         f"got {value!r}"
@@ -76,12 +82,13 @@ class FeatureSettings(Declared):
     features: str = setting(
         "pixels",
         _features,
-        """The feature map: "pixels", "standardize" (one mean and deviation for all values),
-        "standardize-pixel" (one for each value), "lift" (random Gaussian kernels, rectified),
-        "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale fewer),
-        "patches" (filters that are patches of images), "patches-kmeans" (centroids of patches), and
-        of vectors "random-relu" (Gaussian projections, rectified) and "fourier" (random Fourier
-        features); or several of them side by side, such as "patches+scattering".""",
+        """The feature map: "pixels", "standardize-all" (one mean and deviation for all values),
+        "standardize-columns" (one for each column or pixel), "lift" (random Gaussian kernels,
+        rectified), "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale
+        fewer), "patches" (filters that are patches of images), "patches-kmeans" (centroids of
+        patches), and of vectors "random-relu" (Gaussian projections, rectified) and "fourier"
+        (random Fourier features); or several of them side by side, such as
+        "patches+scattering".""",
         "str",
     )
     statistics_from: str = setting(
@@ -249,8 +256,10 @@ def _always(settings: FeatureSettings) -> bool:
 _NAMED.update(
     {
         "pixels": Named(lambda settings, images: Flatten(images.shape[1:])),
-        "standardize": Named(lambda settings, images: Standardize.learn(images), learns=_always),
-        "standardize-pixel": Named(
+        "standardize-all": Named(
+            lambda settings, images: Standardize.learn(images), learns=_always
+        ),
+        "standardize-columns": Named(
             lambda settings, images: Standardize.learn(images, per="pixel"), learns=_always
         ),
         "lift": Named(_lift(relu=True), random=True),

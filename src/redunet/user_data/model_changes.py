@@ -17,6 +17,7 @@ from redunet import interrupts
 from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
 from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
 from redunet.estimators.base import LearntFeaturesWarning
+from redunet.estimators.doubts import doubts
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
@@ -135,7 +136,8 @@ def learn(
             for label, count in now.items()
             if count == 1
         ]
-        + (held(model) if created else []),
+        + (held(model) if created else [])
+        + doubts(model),
         **_holdings(path, model),
     }
 

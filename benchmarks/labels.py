@@ -20,11 +20,11 @@ from redunet import ReduNetClassifier, datasets, from_recipe
 from redunet.estimators.lazy import StreamingWarning
 
 RECIPES = {
-    "digits": ("defaults", "features", "embeddings", "images-fast"),
-    "mnist": ("paper-mnist", "images-fast", "images-fixed", "features"),
+    "digits": ("defaults", "directions", "embeddings", "images-fast"),
+    "mnist": ("paper-mnist", "images-fast", "images-fixed", "directions"),
     "fashion_mnist": ("paper-mnist", "images-small", "images-plain"),
     "cifar10": ("paper-cifar10", "images-small", "images-best"),
-    "clinc150": ("defaults", "features", "embeddings"),
+    "clinc150": ("defaults", "directions", "embeddings"),
 }
 """The recipes to compare on each data set."""
 
@@ -39,10 +39,10 @@ def compared(data: Any, recipe: str, device: str, per_class: int) -> Row:
     )
     x_train, y_train = data.x_train[rows], data.y_train[rows]
     x_test, x_first = data.x_test, x_train[y_train == y_train[0]]
-    if recipe in ("features", "embeddings", "defaults"):
+    if recipe in ("directions", "embeddings", "defaults"):
         x_train, x_test = (x.reshape(len(x), -1) for x in (x_train, x_test))
     model = ReduNetClassifier(device=device, memory="24GB")
-    if recipe in ("features", "embeddings"):
+    if recipe in ("directions", "embeddings"):
         model = from_recipe(recipe, device=device, memory="24GB")
     elif recipe != "defaults":
         small = {"n_filters": 20, "patch_size": 3} if data.name == "digits" else {}

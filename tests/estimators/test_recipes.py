@@ -18,7 +18,7 @@ from redunet.experiments.compare import compare
 from redunet.experiments.experiment import Experiment, Plan
 from redunet.experiments.paper import REPRODUCTIONS
 from redunet.experiments.streams import StreamSettings
-from redunet.features import Flatten, PatchFilters, known_names
+from redunet.features import Flatten, PatchFilters, Standardize, Together, known_names
 from tests.own_data import done, refused
 from tests.small_images import images_of
 from tests.tiny_data import Tiny
@@ -103,6 +103,23 @@ def test_a_classifier_from_a_recipe_has_its_settings() -> None:
     assert all(f'"{name}"' in (from_recipe.__doc__ or "") for name in RECIPES)
 
 
+def test_recipes_of_vectors_and_tables_make_their_maps_from_the_first_samples() -> None:
+    vectors = X.reshape(len(X), -1).astype(float)
+    first = vectors[FIRST]
+    wide = from_recipe("embeddings-wide", first).features
+    assert isinstance(wide, Together)
+    assert [part.n_features for part in wide.parts] == [196, 3000]
+    assert not wide.learnt_from_data
+    tables = from_recipe("tables", first)
+    assert isinstance(tables.features, Standardize)
+    np.testing.assert_allclose(tables.features.mean, first.mean(axis=0), rtol=1e-12)
+    assert tables.features.learnt_from_data
+    features = from_recipe("features").get_params()
+    assert features == {**tables.get_params(), "features": None}
+    with pytest.raises(SettingsError, match="'standardize-columns' to be made from, got none"):
+        from_recipe("tables")
+
+
 def test_filters_come_from_the_images_given() -> None:
     how: dict[str, Any] = {**SMALL, "features": "patches", "standardized": False, "root": False}
     model = from_recipe("images-fast", X[FIRST], **how)
@@ -133,7 +150,7 @@ def test_pixels_of_images_and_vectors_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("name", "images", "changes", "message"),
     [
-        ("imagez", None, {}, "expected a recipe among paper-mnist, .*features, got 'imagez'"),
+        ("imagez", None, {}, "expected a recipe among paper-mnist, .*directions, got 'imagez'"),
         (["features"], None, {}, r"expected a recipe among .*, got \['features'\]"),
         ("images-fast", None, {}, "expected images for the features 'patches' to be made from"),
         ("paper-cifar10", None, {}, "expected images for the features 'lift' to be made from"),

@@ -229,7 +229,7 @@ def test_what_is_not_random_runs_once(tmp_path: Path) -> None:
     record = compare(
         "digits",
         tmp_path,
-        recipe="features",
+        recipe="directions",
         seeds=(3, 4),
         changes={"redunet": own},
         ablate=True,

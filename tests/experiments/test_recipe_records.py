@@ -87,10 +87,10 @@ def test_the_words_about_recipes_are_the_records() -> None:
     spaced = " ".join(RECIPES.split())
     leads = [round(10_000 * float(ahead[name])) for name in MARKS]
     assert f"the lead is {min(leads)} to {max(leads)} images in ten thousand" in spaced
-    digits = last_of_recipe("features-digits")
+    digits = last_of_recipe("directions-digits")
     alone = next(
         row["accuracy"]
-        for row in record("features-digits")["ablation"]
+        for row in record("directions-digits")["ablation"]
         if (row["n_layers"], row["readout"], row["whitening"]) == (0, "discriminant", None)
     )
     assert f"reaches {alone:.3f} alone and {digits['redunet']:.3f} after five layers" in spaced
@@ -151,7 +151,7 @@ def test_the_small_recipe_saves_most_of_its_rivals_errors() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [[name] for name in (*MARKS, "images-fast-mnist", "features-digits")] + [[*SMALL]],
+    [[name] for name in (*MARKS, "images-fast-mnist", "directions-digits")] + [[*SMALL]],
     ids=lambda n: n[0],
 )
 def test_nearest_subspace_has_the_components_that_serve_it_best(names: list[str]) -> None:
@@ -180,7 +180,7 @@ def test_the_small_recipe_reaches_the_same_on_processor_and_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["images-plain-fashion_mnist", "images-fixed-mnist", *SMALL, "features-digits"]
+    "name", ["images-plain-fashion_mnist", "images-fixed-mnist", *SMALL, "directions-digits"]
 )
 def test_recipes_equal_joint_training_on_real_data(name: str) -> None:
     found = first_run(record(name))["joint"]["equivalence"]

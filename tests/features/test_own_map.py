@@ -52,7 +52,7 @@ def test_a_map_of_ones_own_is_named_saved_and_loaded(tmp_path: Path) -> None:
     X = np.random.RandomState(0).randint(0, 9, (40, 5))
     y = np.arange(40) % 2
     assert isinstance(Squares((5,)), FeatureMap)
-    model = from_recipe("features", X, features="squares")
+    model = from_recipe("directions", X, features="squares")
     model.partial_fit(X[::2], y[::2]).partial_fit(X[1::2], y[1::2]).save(tmp_path / "m")
     assert model.moments_.n_features == 10
     again = ReduNetClassifier.load(tmp_path / "m")

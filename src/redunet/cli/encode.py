@@ -46,7 +46,7 @@ def encode(
     text or image is the same, to the bit, whatever else is encoded with it.
 
     Example: redunet encode questions.csv -o vectors.parquet --encoder minilm,
-    then redunet learn intents.safetensors vectors.parquet --recipe features
+    then redunet learn intents.safetensors vectors.parquet --recipe embeddings
     """
     from redunet.cli import lines
     from redunet.files import refuse_overwriting

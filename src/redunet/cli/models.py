@@ -45,7 +45,7 @@ def learn(
     config: Config = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Of a new model: pixels, standardize, standardize-pixel, lift, ..."),
+        typer.Option(help="Of a new model: pixels, standardize-columns, lift, ..."),
     ] = None,
     settings: Settings = None,
     dtype: Dtype = None,
@@ -78,7 +78,7 @@ def learn(
 
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,
     then redunet learn birds.safetensors more-photos/; or
-    redunet learn intents.safetensors questions.csv --encoder minilm --recipe features
+    redunet learn intents.safetensors questions.csv --encoder minilm --recipe embeddings
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes

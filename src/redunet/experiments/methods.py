@@ -47,7 +47,7 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "ridge": {"ridge": 0.1},
         "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
-    ("features", "digits"): _DIGITS,
+    ("directions", "digits"): _DIGITS,
     ("images-best", "cifar10"): {
         "lda": {"shrinkage": 0.003},
         "ridge": {"ridge": 0.01},

@@ -55,7 +55,7 @@ def test_every_block_either_runs_here_or_says_what_it_needs() -> None:
 def test_vectors_of_an_image_encoder_learn_digits(names: dict[str, Any]) -> None:
     assert names["vectors"].shape == (1797, 512)
     assert names["accuracy"] > 0.95
-    assert names["model"].readout == "discriminant"
+    assert names["model"].readout == "quadratic"
 
 
 def test_one_shape_of_batch_gives_each_image_its_own_bits(names: dict[str, Any]) -> None:

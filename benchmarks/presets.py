@@ -1,15 +1,18 @@
-"""Presets out of the box, without tuning: ``python -m benchmarks.presets [DATA ...]``.
+"""Presets out of the box, without tuning: ``python -m benchmarks.presets [DATA ...] [cost]``.
 
 Nearest mean, linear discriminant analysis, the paper's settings and the presets for vectors and
 tables. On four small tables of scikit-learn: five-fold cross-validation, repeated four times. On
 CLINC150: training questions are learnt, validation questions answered; test questions are left
-alone. Adds to ``benchmarks/results/presets.json`` and fills the table of ``docs/recipes.md``.
+alone; ``cost`` measures what the presets for vectors take there. Adds to
+``benchmarks/results/presets.json`` and fills the tables of ``docs/recipes.md``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +36,7 @@ from redunet.files import write_bytes
 RECORD = Path(__file__).parent / "results" / "presets.json"
 PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
 MARK = "presets table: ../benchmarks/results/presets.json"
+COST_MARK = "cost table: ../benchmarks/results/presets.json"
 
 TABLES: dict[str, Callable[..., Any]] = {
     "digits": load_digits,
@@ -98,6 +102,45 @@ def measured(data: str) -> dict[str, float]:
     return found
 
 
+def cost(recipe: str) -> dict[str, float]:
+    """Processor seconds and bytes that a recipe takes on CLINC150, learnt in ten tasks."""
+    data = clinc150.load(None)
+    model = from_recipe(recipe, data.x_train)
+    tasks = np.array_split(np.unique(data.y_train), 10)
+    rows = [np.isin(data.y_train, task) for task in tasks]
+
+    def seconds(work: Callable[[], object]) -> float:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+
+    found = {
+        "learn": seconds(
+            lambda: [model.partial_fit(data.x_train[some], data.y_train[some]) for some in rows]
+        ),
+        "first_answer": seconds(lambda: model.predict(data.x_val[:1])),
+        "thousand_answers": seconds(lambda: model.predict(data.x_val[:1000])),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model")
+        found["bytes"] = (Path(folder) / "model").stat().st_size
+    print(recipe, found, flush=True)
+    return found
+
+
+def cost_table(record: dict[str, Any]) -> str:
+    """What the recipes take, as a table in Markdown."""
+    lines = [
+        "|  | learn, s | first answer, s | 1,000 answers, s | file, MB |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for recipe, found in record["cost"].items():
+        times = [found[key] for key in ("learn", "first_answer", "thousand_answers")]
+        cells = [*(f"{seconds:.1f}" for seconds in times), f"{found['bytes'] / 1e6:.0f}"]
+        lines.append(f"| {recipe} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def table(record: dict[str, Any]) -> str:
     """The record as a table in Markdown: a row a method, a column a data set."""
     names = [*methods(vectors=True)]
@@ -112,15 +155,19 @@ def table(record: dict[str, Any]) -> str:
 
 
 def filled(text: str, record: dict[str, Any]) -> str:
-    """The text of the page with the table in its place."""
+    """The text of the page with both tables in their places."""
+    text = between(text, COST_MARK, cost_table(record))
     return between(text, MARK, table(record))
 
 
 def main() -> None:
     """Measure the data sets named on the command line, or all, and write record and page."""
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"accuracy": {}}
-    for data in sys.argv[1:] or [*TABLES, "clinc150"]:
-        record["accuracy"][data] = measured(data)
+    for data in sys.argv[1:] or [*TABLES, "clinc150", "cost"]:
+        if data == "cost":
+            record["cost"] = {name: cost(name) for name in ("embeddings", "embeddings-wide")}
+        else:
+            record["accuracy"][data] = measured(data)
         record["machine"] = machine("cpu")
         record["folds"], record["repeats"] = FOLDS, REPEATS
         write_bytes(RECORD, (json.dumps(record, indent=1) + "\n").encode())

@@ -81,7 +81,7 @@ class LocalDiscriminant:
     ) -> LocalDiscriminant:
         """The discriminant of second moments, of trace n_j, and means, (k, d)."""
         mu = means.to(torch.float64)
-        W = covariance_of_sum(moments.sum(), mu, counts)
+        W = covariance_of_sum(moments.sum, mu, counts)
         P = discriminant_directions(with_ridge(W, ridge, rounding(means.dtype)), mu, counts)
         centres = mu @ P
         n = centres.new_tensor(counts)

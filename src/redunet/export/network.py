@@ -309,12 +309,19 @@ class Quadratic(Scores):
     means : Tensor of shape (k, q)
     offsets : Tensor of shape (k,)
     directions : Tensor of shape (d, q), default=None
+    scale : float, default=1.0
+        As for `Scores`.
     """
 
     def __init__(
-        self, A: Tensor, means: Tensor, offsets: Tensor, directions: Tensor | None = None
+        self,
+        A: Tensor,
+        means: Tensor,
+        offsets: Tensor,
+        directions: Tensor | None = None,
+        scale: float | None = 1.0,
     ) -> None:
-        super().__init__()
+        super().__init__(scale)
         self.k, self.d = means.shape
         self.W = nn.Buffer(columns_of(A.detach().cpu()))
         self.centres = nn.Buffer((A @ means[:, :, None]).flatten().detach().cpu())
@@ -356,6 +363,9 @@ def readout_module(readout: object, temperature: float, name: str) -> Scores:
         return CodingLengths(readout, scale)
     if isinstance(readout, LinearScores):
         return Linear(readout, scale)
+    if isinstance(readout, LocalDiscriminant):
+        A, P = readout.whitenings, readout.directions
+        return Quadratic(A, readout.centres, readout.offsets, P, scale)
     raise _cannot_be_exported(name)
 
 
@@ -370,10 +380,6 @@ def solution_module(solution: object, name: str) -> Scores:
     """
     if isinstance(solution, QuadraticScores):
         return Quadratic.of_factors(solution)
-    if isinstance(solution, LocalDiscriminant):
-        return Quadratic(
-            solution.whitenings, solution.centres, solution.offsets, solution.directions
-        )
     if isinstance(solution, NearestMeanScores):
         return Linear(solution, 1 / float(solution.variance))
     if isinstance(solution, LinearScores):

@@ -128,6 +128,7 @@ class Candidates:
                 for ridge in RIDGES
                 for name in ("discriminant", "regression")
             ),
+            *(Reading("quadratic", 1, ridge) for ridge in (0.03, 0.3)),
             *(Reading("subspace", r, 0.0) for r in COMPONENTS if r < self._d),
             Reading("coding", 1, 0.0),
         ]
@@ -141,6 +142,9 @@ class Candidates:
                 )
 
     def _products(self, reading: Reading) -> int:
+        if reading.readout == "quadratic":
+            q = min(self._k, self._d)
+            return self._d * q + self._k * q**2
         width = {"subspace": reading.n_components, "coding": self._d}.get(reading.readout, 1)
         return self._k * self._d * width
 

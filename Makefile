@@ -46,7 +46,7 @@ bench: setup ## Measure speed against the machine's limits, on a quiet machine
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
 	$(BIN)/python -m benchmarks.readme
 
-growth: setup ## Measure how networks grow with their classes, some minutes; needs clinc150 and mnist
+growth: setup ## Measure how networks grow with their classes, some minutes; needs clinc150, mnist and fashion_mnist
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.growth_page
 

@@ -138,6 +138,7 @@ CASES = {
     "CLINC150, default settings": Case(lambda: of_data_set("clinc150"), DEFAULT, INTENTS),
     "CLINC150, settings for vectors": Case(lambda: of_data_set("clinc150"), VECTORS, INTENTS),
     "MNIST": Case(lambda: of_data_set("mnist", 1000), DEFAULT, FEW),
+    "Fashion-MNIST": Case(lambda: of_data_set("fashion_mnist", 1000), DEFAULT, FEW),
     "digits": Case(lambda: of_data_set("digits"), DEFAULT, FEW),
     "digits, 50 layers": Case(lambda: of_data_set("digits"), DEEP, FEW),
     "generated, short steps": Case(generated, SHORT, MANY),

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.linalg import eigh  # type: ignore[import-untyped]
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 from scipy.stats import multivariate_normal  # type: ignore[import-untyped]
@@ -16,7 +18,7 @@ from redunet import ReduNetClassifier
 from redunet.core import local_discriminant
 from redunet.core.construction import Schedule
 from redunet.core.grid import unit_rows
-from redunet.core.local_discriminant import LOCALITY, LocalDiscriminant
+from redunet.core.local_discriminant import LOCALITY, MARGIN, LocalDiscriminant
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
@@ -148,3 +150,24 @@ def test_a_model_is_the_same_in_any_order_and_from_its_file(tmp_path: Path) -> N
     loaded = ReduNetClassifier.load(tmp_path / "grown")
     assert loaded.readout == "quadratic"
     assert np.array_equal(loaded.predict_proba(X), whole.predict_proba(X))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(16, 40), st.integers(2, 30))
+def test_likely_classes_have_their_scores_and_others_lose(seed: int, k: int, d: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    centres = 2 * torch.randn(k, d, generator=draw, dtype=torch.float64)
+    stretch = torch.rand(k, 1, d, generator=draw, dtype=torch.float64) * 3
+    X = centres[:, None] + stretch * torch.randn(k, 12, d, generator=draw, dtype=torch.float64)
+    moments = ClassMoments(d).update(X.flatten(0, 1), [j for j in range(k) for _ in range(12)])
+    network = build_network(moments, 1.0, Schedule(1, 0.3, 1.0, "relative"))
+    readout = LocalDiscriminant.from_network(network, 0.03)
+    Z = torch.nn.functional.normalize(X.flatten(0, 1), dim=1)
+    inside, expected = Z @ readout.directions, readout.scores(Z)
+    likely = readout.scores_of_likely(inside)
+    best = expected.amax(dim=1, keepdim=True)
+    near = expected > best - MARGIN + 1e-6
+    assert float((likely - expected)[near].abs().max()) < 1e-8
+    assert bool((likely <= torch.where(near, torch.inf, best - 1e-6)).all())
+    assert torch.equal(likely.argmax(dim=1), expected.argmax(dim=1))
+    assert bool((readout._bounds(inside) >= expected - 1e-3).all())

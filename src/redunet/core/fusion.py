@@ -62,12 +62,12 @@ class Fusion:
 
     @property
     def negligible(self) -> float:
-        """A class so many nats behind the likeliest one has no share in a sample.
+        """A class so many nats behind the likeliest one is left out of a sample.
 
-        The shares that are left out together are far smaller than the difference between this
-        fusion and the one before, which has fewer bits.
+        What is left out is smaller than what rounding changes, in this fusion or in the one
+        before; so it is part of the measured difference, or far below it.
         """
-        return math.log(2.0**34 if self.dtype == torch.float64 else 2.0**24)
+        return math.log({torch.float64: 2.0**34, torch.float32: 2.0**20}.get(self.dtype, 2.0**12))
 
     @property
     def wide(self) -> torch.dtype:

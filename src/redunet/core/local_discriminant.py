@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,8 +39,21 @@ POOLED = 0.5
 SMALLEST = 1e-9
 """Directions that tell means apart less than this share of the best one are left out."""
 
+MOST_DIRECTIONS = 256
+"""No more directions than this are kept, those that tell the means apart best."""
+
 BATCH_BYTES = 2**25
 """About how much memory the products of some samples with all classes may take."""
+
+WIDEST, MARGIN = 8, 24.0
+"""`LocalDiscriminant.scores_of_likely` bounds the scores of classes by so many of their widest
+directions, and computes those that may be less than so many nats below the best."""
+
+ROUNDING = 1e-3
+"""By so much a bound in float32 is too large at most."""
+
+MANY = 16
+"""With fewer classes than this all scores are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +126,67 @@ class LocalDiscriminant:
         ]
         return self.offsets - 0.5 * torch.cat(squares)
 
+    def scores_of_likely(self, inside: Tensor) -> Tensor:
+        """Scores to compare, from Pᵀz, (n, q): of classes far below the best, a value between.
+
+        With w_1 ≤ w_2 ≤ … the eigenvalues of A_jᵀ A_j, v_i its eigenvectors and y = Pᵀz − c_j,
+
+            ‖A_j y‖² ≥ Σ_{i≤r} w_i (v_iᵀ y)² + w_{r+1} (‖y‖² − Σ_{i≤r} (v_iᵀ y)²),
+
+        which takes few products and bounds the score. Classes whose bound is more than `MARGIN`
+        below the best score are not computed, and all scores below that are raised to it.
+
+        Returns
+        -------
+        Tensor of shape (n, k), float64
+        """
+        if len(self.offsets) < MANY or inside.device.type != "cpu":
+            return self.scores_within(inside)
+        rows = max(1, BATCH_BYTES // (8 * len(self.offsets) * WIDEST))
+        parts = torch.split(inside.to(torch.float64), rows)
+        return torch.cat([self._scores_of_likely(part) for part in parts])
+
+    def _scores_of_likely(self, inside: Tensor) -> Tensor:
+        out = self._bounds(inside)
+        everyone = torch.arange(len(inside))
+        best = self._scores_of(inside, everyone, out.argmax(dim=1))
+        classes, rows = (out > (best - MARGIN)[:, None]).mT.nonzero(as_tuple=True)
+        out[rows, classes] = self._scores_of(inside, rows, classes)
+        return torch.maximum(out, out.amax(dim=1, keepdim=True) - MARGIN)
+
+    def _bounds(self, inside: Tensor) -> Tensor:
+        """What the scores are at most, (n, k), from Pᵀz, (n, q)."""
+        columns, at_centres, centres, w, rest = self._widest
+        inside = inside.float()
+        along = (inside @ columns).sub_(at_centres).square_().view(len(inside), *w.shape)
+        squared = inside.square().sum(dim=1, keepdim=True) + centres.square().sum(dim=1)
+        outside = squared.addmm_(inside, centres.mT, alpha=-2).sub_(along.sum(dim=2))
+        least = along.mul_(w).sum(dim=2).addcmul_(outside.clamp_(min=0), rest)
+        return (self.offsets - 0.5 * (1 - ROUNDING) * least).double()
+
+    @cached_property
+    def _widest(self) -> tuple[Tensor, ...]:
+        """Of all classes v, (q, k r), vᵀc, (k r,), c, (k, q), w, (k, r), and w_{r+1}, (k,)."""
+        values, vectors = torch.linalg.eigh(self.whitenings.mT @ self.whitenings)
+        r = min(WIDEST, values.shape[1] - 1)
+        v = vectors[:, :, :r]
+        at_centres = (v.mT @ self.centres[:, :, None]).flatten()
+        columns = v.permute(1, 0, 2).flatten(1)
+        made = (columns, at_centres, self.centres, values[:, :r].contiguous(), values[:, r])
+        return tuple(one.float() for one in made)
+
+    def _scores_of(self, inside: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
+        """Scores of pairs of a sample and a class: Tensor of shape (pairs,)."""
+        order = classes.argsort()
+        out = torch.empty(len(rows), dtype=inside.dtype)
+        sizes = torch.bincount(classes, minlength=len(self.offsets)).tolist()
+        for j, places in enumerate(torch.split(order, sizes)):
+            if len(places):
+                y = inside.index_select(0, rows[places]).sub_(self.centres[j])
+                distances = (y @ self.whitenings[j].mT).square_().sum(dim=1)
+                out[places] = self.offsets[j] - 0.5 * distances
+        return out
+
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""
         return torch.softmax(scores, dim=1)
@@ -130,13 +205,14 @@ def discriminant_directions(W: Tensor, means: Tensor, counts: Sequence[int]) -> 
     Returns
     -------
     Tensor of shape (d, q), float64
-        q is at most k − 1 and at most d; a column of zeros where means do not differ.
+        q is at most k − 1, d and `MOST_DIRECTIONS`; a column of zeros where means do not differ.
     """
     apart = means - overall_mean(means, counts)
     weights = torch.cholesky_solve(apart.mT, cholesky(W, "raise ridge"))
     between = apart @ weights
     values, vectors = torch.linalg.eigh((between + between.mT) / 2)
     kept = values > max(SMALLEST * float(values[-1]), 0.0)
+    kept[:-MOST_DIRECTIONS] = False
     if not bool(kept.any()):  # one class, or equal means: a direction in which nothing differs
         return torch.zeros_like(weights[:, :1])
     directions: Tensor = weights @ (vectors[:, kept] / values[kept].sqrt())

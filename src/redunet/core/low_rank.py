@@ -26,6 +26,9 @@ from redunet.core.rate import Coding, Rate
 IRRELEVANT = 2.0**-4
 """The share of a rounding error below which what all left out classes add is of no matter."""
 
+SMALLEST_SHARE = {torch.bfloat16: 2.0**-14, torch.float32: 2.0**-24}
+"""The smallest membership by which a class has a share in a sample, in dtypes of fewer bits."""
+
 FEW = 0.5
 """On a CPU, going through classes one by one is faster where at most this share of them matters."""
 
@@ -335,9 +338,10 @@ class _Pairs:
     def pull_(self, out: Tensor, weights: Tensor, B: Tensor, scale: float) -> None:
         """Add scale · Σ_j π̂_j B_jᵀ v_j to ``out``, (n, d), without classes that cannot matter.
 
-        A class is left out of a sample where its membership is below `IRRELEVANT` / g times
-        the rounding of the dtype: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is left out of a sample of
-        unit length is shorter than `IRRELEVANT` times the rounding, and could not change a sum.
+        In float64 a class is left out of a sample where its membership is below `IRRELEVANT` / g
+        times the rounding: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is left out of a sample of unit
+        length is shorter than `IRRELEVANT` times the rounding, and could not change a sum. In
+        fewer bits, which fusions are in, it is left out below `SMALLEST_SHARE`.
 
         Parameters
         ----------
@@ -348,7 +352,8 @@ class _Pairs:
         scale : float
         """
         shares = weights[self.rows, self.classes]
-        relevant = shares > IRRELEVANT / len(B) * torch.finfo(shares.dtype).eps
+        least = SMALLEST_SHARE.get(shares.dtype, IRRELEVANT / len(B) * 2.0**-52)
+        relevant = shares > least
         on_cpu, every = out.device.type == "cpu", len(relevant) == weights.numel()
         if every and not (on_cpu and int(relevant.sum()) <= FEW * len(relevant)):
             v = self.v.view(len(B), len(out), -1) * weights.mT[:, :, None]

@@ -280,7 +280,7 @@ class LeastSquares(LinearScores):
 
 
 def scores_to_compare(readout: Readout) -> Values:
-    """The scores of a read-out; of zero vectors, up to one number for all classes."""
+    """Scores of a read-out that have the same best class and margin, in fewer products."""
     if isinstance(readout, NearestSubspace):
         k, _, r = readout.U.shape
 
@@ -292,7 +292,7 @@ def scores_to_compare(readout: Readout) -> Values:
         offsets = readout.offsets
         return Values(readout.scores, readout.weights, lambda products: products + offsets)
     if isinstance(readout, LocalDiscriminant):
-        return Values(readout.scores, readout.directions, readout.scores_within)
+        return Values(readout.scores, readout.directions, readout.scores_of_likely)
     return Values(readout.scores)
 
 

@@ -144,3 +144,16 @@ def test_a_stack_on_the_gpu_is_the_plain_construction() -> None:
         for mine, (theirs, _) in zip(network.layers, oracle, strict=True):
             assert float((mine.E.cpu() - theirs.E).norm() / theirs.E.norm()) < 1e-11
             assert float((mine.C.cpu() - theirs.C).norm() / theirs.C.norm()) < 1e-11
+
+
+def test_novelty_thresholds_and_own_labels_are_those_of_the_cpu() -> None:
+    X, y = classes_on_subspaces(k=6, d=60, per_class=40, rank=4)
+    one, other = (
+        ReduNetClassifier(n_layers=1, n_components=4, device=where).fit(X[:60], y[:60])
+        for where in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(other.novelty(X), one.novelty(X), atol=1e-4)
+    assert other.rejection_threshold(0.05) == pytest.approx(one.rejection_threshold(0.05), abs=1e-3)
+    assert (
+        one.learn_unlabelled(X[60:]).self_labelled_ == other.learn_unlabelled(X[60:]).self_labelled_
+    )

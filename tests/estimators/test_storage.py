@@ -301,9 +301,9 @@ def test_a_newer_version_asks_for_an_upgrade(
     damaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "_version", lambda _: 3)
+        patch.setattr(storage, "_version", lambda *_: 4)
         storage.save(damaged, {"other": torch.ones(1)}, ["what a later version may hold"])
-    assert "version 3" in (message := refusal(damaged))
+    assert "version 4" in (message := refusal(damaged))
     assert "upgrade redunet" in message
 
 

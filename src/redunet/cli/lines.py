@@ -26,6 +26,34 @@ def learnt(found: Found) -> Lines:
     ]
 
 
+def labelled_itself(found: Found) -> Lines:
+    """What `learn --unlabelled` did."""
+    total = sum(row["samples"] for row in found["labelled"])
+    return [
+        f"Labelled and learnt {total:,} of {_samples(found['given'])} without labels, of "
+        f"{_classes(len(found['labelled']))}.",
+        holdings(found),
+    ]
+
+
+def calibrated(found: Found) -> Lines:
+    """What `calibrate` did."""
+    table = _table(
+        f"Novelty of {_samples(found['samples'])}", ["reject", "above", "as estimated before"]
+    )
+    for row in found["thresholds"]:
+        table.add_row(f"{row['reject']:g}", f"{row['novelty']:.4f}", f"{row['before']:.4f}")
+    return [table, holdings(found)]
+
+
+def forgotten_unlabelled(found: Found) -> Lines:
+    """What `forget --unlabelled` did."""
+    return [
+        f"Withdrew {_samples(found['withdrawn'])} that the model had labelled itself.",
+        holdings(found),
+    ]
+
+
 def forgotten(found: Found) -> Lines:
     """What `forget` did."""
     return [f"Forgot {', '.join(map(str, found['forgotten']))}.", holdings(found)]
@@ -43,7 +71,8 @@ def merged(found: Found) -> Lines:
 
 def predicted(found: Found) -> Lines:
     """What `predict` did."""
-    return [f"Labelled {_samples(found['samples'])}: {found['out']}"]
+    rejected = f", rejected {found['rejected']:,} of them" if "rejected" in found else ""
+    return [f"Labelled {_samples(found['samples'])}{rejected}: {found['out']}"]
 
 
 def encoded(found: Found) -> Lines:
@@ -78,7 +107,8 @@ def verified(found: Found) -> Lines:
     """What `verify` found."""
     return [
         f"{found['model']} is intact: {_classes(found['classes'])}, {_samples(found['samples'])}, "
-        f"{found['features']:,} features, format {found['format']}.",
+        + (f"{found['self_labelled']:,} labelled by itself, " if found["self_labelled"] else "")
+        + f"{found['features']:,} features, format {found['format']}.",
         f"Estimator: {found['estimator']}.",
         f"sha256 {found['sha256']}",
     ]
@@ -86,9 +116,11 @@ def verified(found: Found) -> Lines:
 
 def holdings(found: Found) -> str:
     """What a model file holds, in one line."""
+    own = found.get("self_labelled", 0)
     return (
         f"{found['model']} holds {_classes(len(found['classes']))}, {_samples(found['samples'])}, "
-        f"{found['features']:,} features, {found['bytes'] / 1e3:,.0f} kB."
+        + (f"{own:,} more that it labelled itself, " if own else "")
+        + f"{found['features']:,} features, {found['bytes'] / 1e3:,.0f} kB."
     )
 
 

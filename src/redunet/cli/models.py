@@ -24,6 +24,7 @@ from redunet.cli.options import (
     size_of,
 )
 from redunet.cli.own_data import Data, EncoderName, Label, SkipBad, Text, wanted_of
+from redunet.cli.unlabelled import calibrate
 from redunet.errors import SettingsError
 from redunet.text import csv_cell, shown
 
@@ -60,6 +61,14 @@ def learn(
     encoder: EncoderName = None,
     text: Text = None,
     label: Label = None,
+    unlabelled: Annotated[
+        bool,
+        typer.Option(
+            "--unlabelled",
+            help="The model labels those samples that it is certain of, and learns them; they are "
+            "kept apart, and all held in memory.",
+        ),
+    ] = False,
     skip_bad: SkipBad = 0,
     device: Device = "auto",
     as_json: Json = False,
@@ -74,7 +83,7 @@ def learn(
     quadratic-discriminant, ridge of ridge.
     Features that are learnt from data are learnt from the data of that first call. With --encoder,
     texts (a column of CSV, Parquet or JSON lines) and images become vectors first; later commands
-    on the model do so by themselves.
+    on the model do so by themselves. With --unlabelled, an existing model labels samples itself.
 
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,
     then redunet learn birds.safetensors more-photos/; or
@@ -87,6 +96,16 @@ def learn(
     given = settings_in_file(config) if config else {}
     given |= parsed(settings)
     given |= {k: v for k, v in (("features", features), ("dtype", dtype)) if v}
+    if unlabelled:
+        from redunet.cli.unlabelled import learn_unlabelled
+
+        if given or estimator or recipe or resize:
+            raise SettingsError(
+                "expected no settings with --unlabelled, which is for a model that exists"
+            )
+        wanted = wanted_of("ignored", label, skip_bad, text, encoder, device)
+        learn_unlabelled(model, data, wanted, device, as_json, quiet)
+        return
     with progress_of(quiet) as progress:
         found = model_changes.learn(
             model,
@@ -114,6 +133,14 @@ def predict(
         int, typer.Option(min=1, metavar="N", help="Write the N most likely labels, and scores.")
     ] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write a score for each class.")] = False,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Give no label to samples as novel as this share, such as 0.05, of those of known "
+            "classes; redunet calibrate makes it exact.",
+        ),
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option("--exact", help="Scores by all layers; otherwise within 0.001, faster."),
@@ -134,11 +161,13 @@ def predict(
 
     Images may be in one folder or in several, and a single image is enough. In CSV, a label or name
     that begins with =, +, - or @ and is no number gets an apostrophe in front, so that no
-    spreadsheet runs it as a formula.
+    spreadsheet runs it as a formula. With --reject there are two columns more, rejected (yes or no)
+    and novelty, and a sample that is rejected has no label: an empty cell, in JSON null.
 
     Example: redunet predict birds.safetensors new-photos/ -o labels.csv --top 3
     """
     from redunet.cli import lines
+    from redunet.cli.unlabelled import threshold_of
     from redunet.estimators import load
     from redunet.files import refuse_overwriting
     from redunet.user_data import model_answers, prediction_file
@@ -150,7 +179,8 @@ def predict(
     known = load(model, device, memory)
     if exact and "exact" in known.get_params(deep=False):
         known.set_params(exact=True)
-    columns = prediction_file.Columns(known.classes_, top, scores)
+    threshold = None if reject is None else threshold_of(known, reject)
+    columns = prediction_file.Columns(known.classes_, top, scores, threshold)
     cell = str if raw_csv else csv_cell
     if out is not None:
         table = prediction_file.predictions_file(out, columns, cell)
@@ -167,6 +197,7 @@ def predict(
             wanted_of("ignored", label, skip_bad, text, encoder, device),
             table,
             progress,
+            threshold,
         )
     if out is None:
         say_notes(found, quiet)
@@ -203,7 +234,13 @@ def evaluate(
 
 def forget(
     model: Model,
-    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="Classes to remove.")],
+    classes: Annotated[
+        list[str] | None, typer.Argument(metavar="CLASS", help="Classes to remove.")
+    ] = None,
+    unlabelled: Annotated[
+        bool,
+        typer.Option("--unlabelled", help="Remove all samples that the model labelled itself."),
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -214,6 +251,16 @@ def forget(
     from redunet.cli import lines
     from redunet.user_data import model_changes
 
+    if bool(classes) == unlabelled:
+        got = "both" if unlabelled else "neither"
+        raise SettingsError(f"expected classes to remove, or --unlabelled, got {got}")
+    if unlabelled:
+        from redunet.user_data.model_unlabelled import forget_unlabelled
+
+        withdrawn = forget_unlabelled(model, tell=teller(quiet))
+        say_found(withdrawn, lines.forgotten_unlabelled, as_json, quiet)
+        return
+    classes = classes or []
     found = model_changes.forget(model, classes, tell=teller(quiet))
     say_found(found, lines.forgotten, as_json, quiet)
 
@@ -299,4 +346,16 @@ def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
     say_found(model_facts.verify(model), lines.verified, as_json, quiet)
 
 
-COMMANDS = (learn, predict, evaluate, forget, unlearn, merge, encode, export, inspect, verify)
+COMMANDS = (
+    learn,
+    predict,
+    evaluate,
+    calibrate,
+    forget,
+    unlearn,
+    merge,
+    encode,
+    export,
+    inspect,
+    verify,
+)

@@ -91,6 +91,11 @@ class LayerStream(LayerSequence):
         self._rates: tuple[Rate, ...] | None = None
 
     @property
+    def first(self) -> SecondMoments:
+        """Second moments before the first layer."""
+        return self._first
+
+    @property
     def n_bytes(self) -> int:
         """The memory that all layers of the schedule take where they are kept."""
         return self._schedule.n_layers * self._first.layer_bytes

@@ -32,6 +32,10 @@ class LearntFeaturesWarning(UserWarning):
     """A feature map that was learnt from data stays as it is when data is withdrawn."""
 
 
+class SelfLabelledWarning(UserWarning):
+    """Samples that a model labelled itself are withdrawn with what it learnt to label from."""
+
+
 class MomentEstimator(Fitted):
     """What every estimator that remembers class moments, and nothing else, can do.
 
@@ -117,9 +121,8 @@ class MomentEstimator(Fitted):
             rows = checked_samples(first[0], embedding.features, self)
             state = _before_learning(embedding, rows, names)
         every = itertools.chain([first], remaining)
-        return self._set_moments(
-            state, self._moments_of_batches(state, every, names, state.moments)
-        )
+        moments = self._moments_of_batches(state, every, names, state.moments)
+        return self._set_moments(state, moments, state.self_labelled)
 
     def forget(self, classes: Iterable[Any]) -> Self:
         """Withdraw classes, as if they had never been seen.
@@ -141,7 +144,7 @@ class MomentEstimator(Fitted):
             raise DataTypeError(
                 f"expected a list of classes to forget, such as [3, 7], got {classes!r}"
             ) from None
-        return self._set_moments(state, state.moments.drop(labels))._warn_of_learnt_features()
+        return self._withdrawn(state, state.moments.drop(labels))
 
     def unlearn(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Withdraw samples, as if they had never been seen.
@@ -162,7 +165,7 @@ class MomentEstimator(Fitted):
         state = self._fitted()
         rows = self._rows_to_change(state, X, column_names(X))
         gone = self._moments_of(state, rows, y, ClassMoments(state.moments.n_features))
-        return self._set_moments(state, state.moments - gone)._warn_of_learnt_features()
+        return self._withdrawn(state, state.moments - gone)
 
     def unlearn_batches(
         self,
@@ -184,7 +187,7 @@ class MomentEstimator(Fitted):
         names = None if feature_names is None else tuple(feature_names)
         nothing = ClassMoments(state.moments.n_features)
         gone = self._moments_of_batches(state, batches, names, nothing)
-        return self._set_moments(state, state.moments - gone)._warn_of_learnt_features()
+        return self._withdrawn(state, state.moments - gone)
 
     def merge(self, other: Self) -> Self:
         """Add what another model has learnt, as if one model had seen both.
@@ -211,7 +214,9 @@ class MomentEstimator(Fitted):
                     f"expected models made alike, but they differ in {name}: "
                     f"merge models with the same settings and features"
                 )
-        return self._set_moments(state, state.moments + theirs.moments)
+        own = [one.self_labelled for one in (state, theirs) if one.self_labelled is not None]
+        both = None if not own else own[0] if len(own) == 1 else own[0] + own[1]
+        return self._set_moments(state, state.moments + theirs.moments, both)
 
     def remember(self, moments: ClassMoments) -> Self:
         """Forget everything, then take moments as if their samples had been learnt here.
@@ -302,7 +307,8 @@ class MomentEstimator(Fitted):
             state = _before_learning(embedding, rows, names)
         else:
             rows = self._rows_to_change(state, X, names)
-        return self._set_moments(state, self._moments_of(state, rows, y, state.moments, classes))
+        moments = self._moments_of(state, rows, y, state.moments, classes)
+        return self._set_moments(state, moments, state.self_labelled)
 
     def _moments_of(
         self,
@@ -356,10 +362,23 @@ class MomentEstimator(Fitted):
     def _check_parameters(self, n_features: int) -> None:
         """Raise a SettingsError where parameters of a subclass cannot be used."""
 
-    def _set_moments(self, state: State, moments: ClassMoments) -> Self:
+    def _set_moments(
+        self, state: State, moments: ClassMoments, self_labelled: ClassMoments | None = None
+    ) -> Self:
         """Replace the state by one with other moments: all that ever changes in a model."""
-        self._state = state.with_moments(moments)
+        self._state = state.with_moments(moments, self_labelled)
         return self
+
+    def _withdrawn(self, state: State, moments: ClassMoments) -> Self:
+        """The same where samples were withdrawn, with all that was made of them."""
+        self._set_moments(state, moments)
+        if state.self_labelled is not None:
+            warn_caller(
+                f"{sum(state.self_labelled.counts):,} samples that the model had labelled itself "
+                f"were withdrawn too, as it learnt to label from what is gone: learn them again",
+                SelfLabelledWarning,
+            )
+        return self._warn_of_learnt_features()
 
     def _warn_of_learnt_features(self) -> Self:
         held = held_of_data(self.features)

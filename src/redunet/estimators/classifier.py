@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,11 +21,17 @@ from redunet.core.calibration import probabilities
 from redunet.core.fused_network import Enough, FusedNetwork, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
+from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
-from redunet.estimators.base import MomentEstimator
 from redunet.estimators.checked_input import CHUNK_ROWS, checked_samples, column_names
 from redunet.estimators.lazy import Network
+from redunet.estimators.rejection import (
+    Calibration,
+    checked_share,
+    expected_threshold,
+    with_unknown,
+)
 from redunet.estimators.settings import (
     InputSettings,
     RunSettings,
@@ -35,6 +41,7 @@ from redunet.estimators.settings import (
 )
 from redunet.estimators.state import State
 from redunet.estimators.tuning import Tuning, tune
+from redunet.estimators.unlabelled import LearnsUnlabelled
 from redunet.features import FeatureMap
 from redunet.progress import Progress, silent
 from redunet.validation import documented
@@ -42,7 +49,7 @@ from redunet.validation import documented
 
 @documented(Settings, InputSettings, RunSettings)
 class ReduNetClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, MomentEstimator
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, LearnsUnlabelled
 ):
     """A white-box network for classes that arrive one after another.
 
@@ -69,7 +76,9 @@ class ReduNetClassifier(
     classes_ : ndarray of shape (k,)
         The classes seen, sorted.
     moments_ : ClassMoments
-        All that is remembered.
+        All that is remembered of samples that were learnt with their labels.
+    self_labelled_ : ClassMoments, or None
+        The same of samples that the model labelled itself.
     network_ : ReduNet
         Built from the moments when it is first asked for.
     n_features_in_ : int
@@ -143,13 +152,92 @@ class ReduNetClassifier(
         self.exact = exact
         self.tol = tol
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each sample: ndarray of shape (n,), the same whether ``exact`` or not."""
+    def predict(self, X: ArrayLike, reject: float | None = None) -> NDArray[Any]:
+        """The class of each sample, the same whether ``exact`` or not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        reject : float, default=None
+            The share of samples of known classes that may be rejected, so that samples of unknown
+            classes are: those of a `novelty` above `rejection_threshold`. None rejects nothing.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            With ``reject``, an array of objects: labels, and None for a sample that is rejected.
+            None is never a label, whatever the classes are called.
+        """
         use = self._use()
         scores = use.answer(X, scores_to_compare, same_label)
         labels = np.asarray(use.state.moments.labels)
         predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
-        return predicted
+        if reject is None:
+            return predicted
+        return with_unknown(predicted, self.novelty(X) > self.rejection_threshold(reject))
+
+    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How far samples are from every class: nats that they add to the code of the nearest one.
+
+        log(1 + d/ε² · xᵀ (I + α_j Σ_j)⁻¹ x), the smallest over the classes, of the features that
+        were learnt, before whitening and layers, and a constant beside them: see
+        `redunet.core.rejection`. Compare it with `rejection_threshold`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        use = self._use()
+        residuals = use.residuals()
+        added = [
+            residuals.added(residuals(use.vectors(rows)).amin(dim=1)).cpu()
+            for rows in use.passes(X)
+        ]
+        novelty: NDArray[np.float64] = torch.cat(added).numpy()
+        return novelty
+
+    def rejection_threshold(self, reject: float) -> float:
+        """The novelty that a share of the samples of known classes is above.
+
+        After `calibrate_rejection`, that share of the validation samples. Otherwise an estimate
+        from the moments alone, see docs/unknown.md: within a factor of two of the share in most
+        cases, and no rejection at all where classes have a handful of samples.
+
+        Parameters
+        ----------
+        reject : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float
+        """
+        use, share = self._use(), checked_share(reject)
+        calibration = self._fitted().calibration
+        if calibration is not None:
+            return calibration.threshold(share, use.settings.eps)
+        return expected_threshold(use.residuals(), *use.drawn(), share)
+
+    def calibrate_rejection(self, X: ArrayLike) -> Self:
+        """Choose thresholds for ``predict(X, reject=...)`` by validation samples.
+
+        At most 1,000 numbers are kept of them, and saved with the model: quantiles of their
+        novelty. They are about the model as it is now: whatever is learnt or withdrawn later
+        drops them, and thresholds come from the moments again.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples of known classes that were not learnt. Labels are not needed.
+
+        Returns
+        -------
+        self
+        """
+        state = self._fitted()
+        calibration = Calibration.of(self._settings().eps, torch.from_numpy(self.novelty(X)))
+        self._state = replace(state, calibration=calibration)
+        return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The score of each class by the read-out; the highest wins.
@@ -352,11 +440,22 @@ class _Use:
         size = max(CHUNK_ROWS, self.memory // (4 * d * bytes_each))
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
+    def vectors(self, rows: NDArray[Any]) -> Tensor:
+        """Feature vectors of new samples on the unit sphere, (n, d)."""
+        return self.state.embedding.new(rows, self.settings.torch_dtype, self.device)
+
     def new(self, rows: NDArray[Any]) -> Tensor:
         """New samples as the first layer takes them, (n, d)."""
-        Z = self.state.embedding.new(rows, self.settings.torch_dtype, self.device)
-        whitening = self.built().whitening
+        Z, whitening = self.vectors(rows), self.built().whitening
         return Z if whitening is None else whitening.samples(Z)
+
+    def residuals(self) -> Residuals:
+        """What measures how far samples are from classes, made if it is not there yet."""
+        return self.built().residuals(self.state.total, self.settings, self.device, self.memory)
+
+    def drawn(self) -> tuple[Tensor, Tensor]:
+        """Residuals and weights as `Residuals.drawn` gives them, drawn if they were not yet."""
+        return self.built().kept.get("drawn", None, lambda: self.residuals().drawn())
 
     def built(self) -> Network:
         """The network, built if it is not there yet."""

@@ -108,7 +108,7 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         return state.kept.get(
             "solution",
             (device, *settings.values()),
-            lambda: self._solve(state.moments, device, **settings),
+            lambda: self._solve(state.total, device, **settings),
         )
 
     @classmethod

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from redunet.core.calibration import DRAWN, best_temperature
+from redunet.core.construction import LayerStream
 from redunet.core.fused_network import FusedNetwork
 from redunet.core.fusion_choice import candidates, fuse
+from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare
+from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments
 from redunet.core.whitening import Whitening
@@ -45,7 +48,7 @@ class Network:
 
     @classmethod
     def _build(cls, state: State, settings: Settings, device: str, memory: int) -> Network:
-        moments = state.moments
+        moments = state.total
         whitening = Sigma = means = first = None
         if settings.whitening is None:  # networks of other settings begin with the same
             first = state.kept.get(
@@ -91,6 +94,22 @@ class Network:
 
         key = settings.confidence, settings.readout, n_components, settings.ridge
         return self.kept.get("fused", key, made)
+
+    def residuals(
+        self, moments: ClassMoments, settings: Settings, device: str, memory: int
+    ) -> Residuals:
+        """What measures how far samples are from classes, in the features before any map."""
+
+        def made() -> Residuals:
+            layers = self.network.layers
+            if self.whitening is None and isinstance(layers, LayerStream):
+                first = layers.first  # the network's own, and so in memory once
+            else:
+                first = SecondMoments.of(moments, settings.torch_dtype, device)
+            means = moments.means(device=device)
+            return Residuals.of(first, means, moments.counts, settings.eps, memory // 2)
+
+        return self.kept.get("residuals", memory, made)
 
     def readout(self, settings: Settings, n_components: int) -> Readout:
         """The read-out of the network's last moments."""

@@ -15,7 +15,11 @@ from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError, ReduNetError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
+from redunet.estimators.rejection import Calibration
 from redunet.estimators.state import State
+
+SELF_LABELLED = "self_labelled."
+"""What the names of tensors begin with that are about samples which the model labelled itself."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,10 @@ class Model:
                     ClassMoments.from_tensors(content["labels"], tensors),
                     content.get("resize", False),
                     EncoderId(**content["encoder"]) if "encoder" in content else None,
+                    _self_labelled(content, tensors),
+                    Calibration.from_state(content["calibration"], tensors)
+                    if "calibration" in content
+                    else None,
                 ),
             )
             model._check()
@@ -85,6 +93,11 @@ class Model:
             raise DataError("expected as many features as the moments have")
         if state.feature_names is not None and len(state.feature_names) != state.n_features_in:
             raise DataError("expected a name for each feature")
+        own = state.self_labelled
+        if own is not None and not set(own.labels) <= set(state.moments.labels):
+            raise DataError("expected no class that the model alone has labelled samples of")
+        if own is not None and own.n_features != state.moments.n_features:
+            raise DataError("expected all moments to be of the same features")
         features = state.embedding.features
         shape = () if features is None else features.input_shape
         if state.resize is not False and (
@@ -106,9 +119,27 @@ class Model:
             content["resize"] = True
         if state.encoder is not None:
             content["encoder"] = state.encoder.to_dict()
+        if state.self_labelled is not None:
+            content["self_labelled"] = list(state.self_labelled.labels)
+            packed = state.self_labelled.to_tensors()
+            tensors |= {SELF_LABELLED + name: tensor for name, tensor in packed.items()}
+        if state.calibration is not None:
+            content["calibration"], quantiles = state.calibration.to_state()
+            tensors |= quantiles
         # A copy of each: the file format refuses tensors that share their memory.
         own = {name: tensor.clone() for name, tensor in tensors.items()}
         return state.moments.to_tensors() | own, content
+
+
+def _self_labelled(content: dict[str, Any], tensors: dict[str, Tensor]) -> ClassMoments | None:
+    if "self_labelled" not in content:
+        return None
+    own = {
+        name.removeprefix(SELF_LABELLED): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(SELF_LABELLED)
+    }
+    return ClassMoments.from_tensors(content["self_labelled"], own)
 
 
 def _checked_names(names: Any) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ from redunet.core.moments import ClassMoments
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators.checked_input import Embedding
+from redunet.estimators.rejection import Calibration
 
 T = TypeVar("T")
 
@@ -64,10 +65,16 @@ class State:
         Names of the columns; None where the samples have none. All samples of a
         model have the same names, or none of them has any.
     moments : ClassMoments
+        Of the samples that people labelled.
     resize : bool, default=False
         Whether image files are scaled and cropped to the feature map's input shape.
     encoder : EncoderId, default=None
         Whose vectors the samples are; None where that is not known.
+    self_labelled : ClassMoments, default=None
+        Of the samples that the model labelled itself; None where there are none. Their
+        classes are among those of ``moments``.
+    calibration : Calibration, default=None
+        How novel validation samples were to these very moments.
     kept : Kept
         What was computed from the moments.
     warned : set of type
@@ -79,6 +86,8 @@ class State:
     moments: ClassMoments
     resize: bool = False
     encoder: EncoderId | None = None
+    self_labelled: ClassMoments | None = None
+    calibration: Calibration | None = None
     kept: Kept = field(default_factory=Kept)
     warned: set[type[Warning]] = field(default_factory=set)
 
@@ -87,14 +96,25 @@ class State:
         """The number of values of a raw sample."""
         return self.embedding.n_columns(self.moments.n_features)
 
-    def with_moments(self, moments: ClassMoments) -> State:
-        """The state with other moments of the same input."""
+    @property
+    def total(self) -> ClassMoments:
+        """The moments of all samples, whoever labelled them: what answers are made of."""
+        own = self.self_labelled
+        return (
+            self.moments if own is None else self.kept.get("total", 0, lambda: self.moments + own)
+        )
+
+    def with_moments(
+        self, moments: ClassMoments, self_labelled: ClassMoments | None = None
+    ) -> State:
+        """The state with other moments of the same input, and no calibration any more."""
         if not len(moments):
             raise DataError(
                 "expected at least one class to remain, but this would withdraw the last one: "
                 "discard the model instead"
             )
-        return replace(self, moments=moments, kept=Kept())
+        own = self_labelled if self_labelled is not None and len(self_labelled) else None
+        return replace(self, moments=moments, self_labelled=own, calibration=None, kept=Kept())
 
     def warn_once(self, message: str, category: type[Warning]) -> None:
         """Warn of something that stays true of the model."""
@@ -165,8 +185,16 @@ class Fitted(BaseEstimator):
 
     @property
     def moments_(self) -> ClassMoments:
-        """All that is remembered of the samples."""
+        """All that is remembered of the samples that were learnt with their labels."""
         return self._fitted().moments
+
+    @property
+    def self_labelled_(self) -> ClassMoments | None:
+        """All that is remembered of samples that the model labelled itself; None if there are none.
+
+        They are not part of ``moments_``, which is about the samples that people labelled.
+        """
+        return self._fitted().self_labelled
 
     @property
     def n_features_in_(self) -> int:

@@ -22,10 +22,14 @@ from redunet.errors import FileAccessError, ModelFileError
 from redunet.files import write_bytes
 from redunet.untrusted import open_regular
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """The latest format. A file has the first that holds what is in it, so that earlier files stay."""
 
 _ENTRY = "redunet"
+
+_LATER = {"self_labelled", "calibration"}
+"""Keys of the content that came with version 3."""
+
 T = TypeVar("T")
 
 
@@ -139,7 +143,7 @@ def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:
 def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     """The bytes of a model file: a function of its content alone."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
-    version = _version(tensors)
+    version = _version(tensors, content)
     digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
     for name, tensor in plain.items():
         digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
@@ -148,8 +152,10 @@ def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     return safetensors.torch.save(plain, {_ENTRY: _canonical(entry).decode("ascii")})
 
 
-def _version(tensors: Mapping[str, Tensor]) -> int:
-    """2 where a class may be held by some columns of its second moment."""
+def _version(tensors: Mapping[str, Tensor], content: Any) -> int:
+    """2 where a class may be held by some columns of its second moment, 3 by later additions."""
+    if isinstance(content, dict) and not _LATER.isdisjoint(content):
+        return 3
     return 2 if "n_columns" in tensors else 1
 
 

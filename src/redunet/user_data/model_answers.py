@@ -24,6 +24,7 @@ def predict(
     wanted: Wanted,
     table: AbstractContextManager[Write],
     progress: Progress = silent,
+    threshold: float | None = None,
 ) -> Found:
     """Score samples, and write them into a table.
 
@@ -35,20 +36,32 @@ def predict(
     table : context manager
         Opened once the data are known to be usable; see `redunet.user_data.prediction_file`.
     progress : callable
+    threshold : float, default=None
+        The novelty above which a sample is rejected; None rejects nothing.
 
     Returns
     -------
     dict
     """
     sources = open_all(data, wanted, model)
-    n = 0
+    n, rejected = 0, 0
     with table as write:
         for source, batch in read(sources, "labelling", progress):
             with at(source, batch):
-                scores = model.predict_proba(samples_for(model, batch))
-            write(batch.names, scores)
+                samples = samples_for(model, batch)
+                scores = model.predict_proba(samples)
+                novelty = None
+                if threshold is not None:
+                    novelty = model.novelty(samples)
+                    rejected += int((novelty > threshold).sum())
+            write(batch.names, scores, novelty)
             n += len(scores)
-    return {"samples": n, "left_out": _left_out(sources), "notes": _notes(sources)}
+    return {
+        "samples": n,
+        **({} if threshold is None else {"rejected": rejected, "threshold": threshold}),
+        "left_out": _left_out(sources),
+        "notes": _notes(sources),
+    }
 
 
 def evaluate(

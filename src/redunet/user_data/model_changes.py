@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from redunet import interrupts
 from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
 from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
-from redunet.estimators.base import LearntFeaturesWarning
+from redunet.estimators.base import LearntFeaturesWarning, SelfLabelledWarning
 from redunet.estimators.doubts import doubts
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import model_settings
@@ -126,7 +126,7 @@ def learn(
     changed = {label: count - before.get(label, 0) for label, count in now.items()}
     return {
         "created": created,
-        "learnt": _counted({label: count for label, count in changed.items() if count}),
+        "learnt": counted({label: count for label, count in changed.items() if count}),
         "new_classes": [label for label in now if label not in before],
         "left_out": [file for source in sources for file in source.left_out],
         "notes": notes
@@ -138,7 +138,7 @@ def learn(
         ]
         + (held(model) if created else [])
         + doubts(model),
-        **_holdings(path, model),
+        **holdings(path, model),
     }
 
 
@@ -150,7 +150,7 @@ def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
         with _noting(notes):
             model.forget(gone)
         model.save(path)
-    return {"forgotten": gone, "notes": notes, **_holdings(path, model)}
+    return {"forgotten": gone, "notes": notes, **holdings(path, model)}
 
 
 def unlearn(
@@ -174,7 +174,7 @@ def unlearn(
         "withdrawn": before - sum(model.moments_.counts),
         "left_out": [file for source in sources for file in source.left_out],
         "notes": [note for source in sources for note in source.notes] + notes,
-        **_holdings(path, model),
+        **holdings(path, model),
     }
 
 
@@ -194,7 +194,7 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
             except (SettingsError, DataTypeError) as error:
                 raise type(error)(f"{paths[0]} and {path}: {error}") from error
         whole.save(out)
-    return {"merged": [str(path) for path in paths], "notes": [], **_holdings(out, whole)}
+    return {"merged": [str(path) for path in paths], "notes": [], **holdings(out, whole)}
 
 
 @contextmanager
@@ -202,7 +202,8 @@ def _noting(notes: list[str]) -> Iterator[None]:
     """Collect what a model warns of, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", LearntFeaturesWarning)
+        for category in (LearntFeaturesWarning, SelfLabelledWarning):
+            warnings.simplefilter("always", category)
         yield
     notes.extend(dict.fromkeys(str(one.message) for one in caught))
 
@@ -316,17 +317,19 @@ def _too_many(n_features: int) -> str:
     )
 
 
-def _counted(counts: Mapping[Any, int]) -> list[Found]:
+def counted(counts: Mapping[Any, int]) -> list[Found]:
+    """Classes and their samples, as rows."""
     return [{"class": label, "samples": count} for label, count in counts.items()]
 
 
-def _holdings(path: Path, model: Estimator) -> Found:
+def holdings(path: Path, model: Estimator) -> Found:
     """What a model file holds."""
-    moments = model.moments_
+    moments, own = model.moments_, model.self_labelled_
     return {
         "model": str(path),
-        "classes": _counted(dict(zip(moments, moments.counts, strict=True))),
+        "classes": counted(dict(zip(moments, moments.counts, strict=True))),
         "samples": sum(moments.counts),
+        "self_labelled": 0 if own is None else sum(own.counts),
         "features": moments.n_features,
         "bytes": path.stat().st_size,
     }

@@ -38,6 +38,7 @@ def verify(path: Path) -> Found:
         "format": storage.version(path),
         "classes": len(model.moments_),
         "samples": sum(model.moments_.counts),
+        "self_labelled": sum(_self_labelled(model).values()),
         "features": model.moments_.n_features,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "notes": [],
@@ -60,16 +61,22 @@ def inspect(path: Path, device: str, memory: str) -> Found:
     model = load(path, device, memory)
     moments = model.moments_
     few = {label: None for label in moments if moments[label].count < moments.n_features}
-    compared = _compared(moments)
+    compared, own = _compared(moments), _self_labelled(model)
     return {
         "model": str(path),
         "estimator": model.name(),
         "bytes": path.stat().st_size,
         "classes": [
-            {"class": label, "samples": moments[label].count, "fewer_than_features": label in few}
+            {
+                "class": label,
+                "samples": moments[label].count,
+                "self_labelled": own.get(label, 0),
+                "fewer_than_features": label in few,
+            }
             for label in moments
         ],
         "samples": sum(moments.counts),
+        "self_labelled": sum(own.values()),
         "features": moments.n_features,
         "inputs": model.n_features_in_,
         "columns": _names(model),
@@ -129,6 +136,12 @@ def _angles(Sigma: Tensor, r: int) -> Found:
     return {"smallest": smallest, "mean": spaces.closeness().tolist()}
 
 
+def _self_labelled(model: Estimator) -> dict[Any, int]:
+    """How many samples of each class the model labelled itself."""
+    own = model.self_labelled_
+    return {} if own is None else dict(zip(own, own.counts, strict=True))
+
+
 def _names(model: Estimator) -> list[str] | None:
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else names.tolist()
@@ -149,6 +162,11 @@ def _feature_map(model: Estimator) -> Found | None:
 
 def _notes(model: Estimator, few: list[Any], n_compared: int) -> list[str]:
     notes = []
+    if model.self_labelled_ is not None:
+        notes.append(
+            f"{sum(model.self_labelled_.counts):,} samples more were labelled by the model itself, "
+            f"and are kept apart: `redunet forget MODEL --unlabelled` withdraws them"
+        )
     if n_compared < len(model.moments_):
         notes.append(
             f"{n_compared} of {len(model.moments_):,} classes are compared with each other, those "

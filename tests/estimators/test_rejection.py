@@ -1,0 +1,167 @@
+"""Samples of no known class: how novel they are, who is rejected, and what stays exact."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from redunet import ReduNetClassifier, SettingsError, from_recipe
+from redunet.estimators.lazy import StreamingWarning
+from tests.conftest import classes_on_subspaces
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Data = tuple[NDArray[Any], NDArray[Any]]
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    """The digits 0 to 5."""
+    X, y = load_digits(return_X_y=True)
+    return X[y < 6], y[y < 6]
+
+
+def network(**settings: Any) -> ReduNetClassifier:
+    return ReduNetClassifier(n_layers=2, n_components=3, **settings)
+
+
+def split(data: Data) -> tuple[Data, NDArray[Any], NDArray[Any]]:
+    """Samples of four classes to learn, others of these four, and those of two classes more."""
+    X, y = data
+    known = y < 4
+    half = np.arange(len(y)) % 2 == 0
+    return (X[known & half], y[known & half]), X[known & ~half], X[~known]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"dtype": "float32"}, {"whitening": 0.1}, {"n_layers": 0}, {"memory": 0}, {"exact": True}],
+)
+def test_samples_of_unknown_classes_are_rejected(data: Data, settings: dict[str, Any]) -> None:
+    learnt, known, unknown = split(data)
+    model = network().set_params(**settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StreamingWarning)
+        model.fit(*learnt)
+        plain = network().fit(*learnt)
+        answers = model.predict(unknown, reject=0.05)
+        assert np.mean(answers == None) > 0.9  # noqa: E711
+        kept = model.predict(known, reject=0.05)
+        assert np.mean(kept == None) < 0.1  # noqa: E711
+        answered = kept != None  # noqa: E711
+        assert kept[answered].tolist() == model.predict(known)[answered].tolist()
+        np.testing.assert_allclose(model.novelty(known), plain.novelty(known), rtol=1e-4)
+
+
+def test_novelty_is_the_added_coding_length(data: Data) -> None:
+    (X, y), known, _ = split(data)
+    model = network(eps=0.7).fit(X, y)
+    unit = known / np.linalg.norm(known, axis=1, keepdims=True)
+    x = np.c_[unit, np.ones(len(unit))] / 2**0.5
+    lengths = []
+    for rows in (X[y == label] for label in range(4)):
+        learnt = np.c_[rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(len(rows))]
+        base = np.eye(65) + 65 / 0.49 * (learnt.T @ learnt / len(rows) / 2)
+        with_it = base + 65 / 0.49 * x[:, :, None] * x[:, None, :]
+        lengths.append(np.linalg.slogdet(with_it)[1] - np.linalg.slogdet(base)[1])
+    np.testing.assert_allclose(model.novelty(known), np.min(lengths, axis=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("labels", [[-1, 0, 1, 2], ["", "None", "unknown", "rejected"]])
+def test_no_label_is_taken_for_a_rejection(data: Data, labels: list[Any]) -> None:
+    (X, y), known, unknown = split(data)
+    model = network().fit(X, np.array(labels)[y])
+    answers = model.predict(np.concatenate([known, unknown]), reject=0.05)
+    assert answers.dtype == object
+    assert {*answers.tolist()} == {*labels, None}
+    assert {type(label) for label in answers.tolist()} == {type(labels[0]), type(None)}
+    assert model.predict(known).dtype == np.array(labels).dtype
+
+
+def test_validation_samples_set_the_share(data: Data, tmp_path: Path) -> None:
+    learnt, known, unknown = split(data)
+    model = network().fit(*learnt)
+    estimated = model.rejection_threshold(0.1)
+    before = tmp_path / "before"
+    model.save(before)
+    model.calibrate_rejection(known)
+    novelty = model.novelty(known)
+    for share in (0.05, 0.1, 0.5):
+        assert np.mean(novelty > model.rejection_threshold(share)) == pytest.approx(share, abs=0.01)
+    assert np.mean(model.predict(unknown, reject=0.1) == None) > 0.9  # noqa: E711
+    model.save(tmp_path / "with")
+    again = ReduNetClassifier.load(tmp_path / "with")
+    assert again.rejection_threshold(0.1) == model.rejection_threshold(0.1) != estimated
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "with").read_bytes()
+    with pytest.raises(SettingsError, match="calibrated, got 4: set it back, or calibrate again"):
+        model.set_params(eps=4.0).rejection_threshold(0.1)
+
+
+@pytest.mark.parametrize("change", ["partial_fit", "forget", "unlearn", "merge"])
+def test_a_calibration_is_dropped_when_what_it_is_about_changes(
+    data: Data, tmp_path: Path, change: str
+) -> None:
+    """And the file is that of a model which was never calibrated."""
+    (X, y), known, _ = split(data)
+    plain, calibrated = network().fit(X, y), network().fit(X, y).calibrate_rejection(known)
+    arguments: dict[str, tuple[Any, ...]] = {
+        "partial_fit": (X[:5], y[:5]),
+        "forget": ([3],),
+        "unlearn": (X[:5], y[:5]),
+        "merge": (network().fit(X, y),),
+    }
+    for model, name in ((plain, "plain"), (calibrated, "calibrated")):
+        getattr(model, change)(*arguments[change]).save(tmp_path / name)
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "calibrated").read_bytes()
+    assert plain.rejection_threshold(0.05) == calibrated.rejection_threshold(0.05)
+
+
+def test_thresholds_from_moments_forget_and_merge_exactly(data: Data) -> None:
+    X, y = data
+    never = network().fit(X[y != 2], y[y != 2])
+    forgot = network().fit(X, y).forget([2])
+    merged = network().fit(X[y > 2], y[y > 2]).merge(network().fit(X[y < 2], y[y < 2]))
+    thresholds = {model.rejection_threshold(0.05) for model in (never, forgot, merged)}
+    assert len(thresholds) == 1
+    assert np.array_equal(never.novelty(X), forgot.novelty(X))
+
+
+def test_many_validation_samples_become_a_thousand_numbers(data: Data) -> None:
+    (X, y), known, _ = split(data)
+    model = network().fit(X, y)
+    many = np.concatenate([known + 0.01 * shift for shift in range(20)])
+    model.calibrate_rejection(many)
+    calibration = model._fitted().calibration
+    assert calibration is not None
+    assert len(calibration.novelty) == 1000
+    rejected = np.mean(model.novelty(many) > model.rejection_threshold(0.05))
+    assert rejected == pytest.approx(0.05, abs=0.002)
+
+
+def test_one_class_and_one_sample(data: Data) -> None:
+    X, y = data
+    one = network().fit(X[y == 0], y[y == 0])
+    assert np.mean(one.predict(X[y == 1], reject=0.05) == None) > 0.9  # noqa: E711
+    single = network().fit(X[:3], [0, 1, 2])
+    assert (single.predict(X, reject=0.05) != None).all()  # noqa: E711
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 5, "0.05", True, None, float("nan")])
+def test_a_share_is_a_number_between_0_and_1(data: Data, share: Any) -> None:
+    model = network().fit(*data)
+    with pytest.raises(SettingsError, match=r"between 0 and 1, such as 0\.05, got"):
+        model.rejection_threshold(share)
+
+
+def test_a_recipe_of_hundreds_of_classes_needs_no_matrix_for_each() -> None:
+    X, y = classes_on_subspaces(k=150, d=64, per_class=6, rank=3)
+    model = from_recipe("embeddings").fit(X, y)
+    assert model._use().residuals().first.dense == ()
+    assert model.novelty(X).shape == (900,)

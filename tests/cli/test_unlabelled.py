@@ -43,6 +43,7 @@ def test_predictions_say_what_is_rejected(model: Path, tmp_path: Path) -> None:
     plain = done("predict", model, tmp_path / "unknown.npz")
     assert plain.stdout.splitlines()[0] == "sample,label,score"
     result = done("predict", model, tmp_path / "unknown.npz", "--reject", "0.05")
+    assert "was estimated from the model alone" in result.stderr
     rows = table(result.stdout)
     assert [*rows[0]] == ["sample", "label", "score", "rejected", "novelty"]
     rejected = [row for row in rows if row["rejected"] == "yes"]
@@ -74,7 +75,9 @@ def test_validation_data_sets_the_share(model: Path, tmp_path: Path) -> None:
     before = model.read_bytes()
     said = done("calibrate", model, tmp_path / "known.npz").stdout
     assert "Novelty of 370 samples" in said
-    rows = table(done("predict", model, tmp_path / "known.npz", "--reject", "0.1").stdout)
+    result = done("predict", model, tmp_path / "known.npz", "--reject", "0.1")
+    assert "estimated" not in result.stderr
+    rows = table(result.stdout)
     assert np.mean([row["rejected"] == "yes" for row in rows]) == pytest.approx(0.1, abs=0.01)
     found = json.loads(done("calibrate", model, tmp_path / "known.npz", "--json").stdout)
     assert [row["reject"] for row in found["thresholds"]] == [0.01, 0.05, 0.1]

@@ -197,6 +197,11 @@ class Fitted(BaseEstimator):
         return self._fitted().self_labelled
 
     @property
+    def rejection_calibrated_(self) -> bool:
+        """Whether thresholds of rejection come from validation samples, not from the moments."""
+        return self._fitted().calibration is not None
+
+    @property
     def n_features_in_(self) -> int:
         """The number of values of a raw sample."""
         return self._fitted().n_features_in

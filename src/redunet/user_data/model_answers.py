@@ -60,7 +60,15 @@ def predict(
         "samples": n,
         **({} if threshold is None else {"rejected": rejected, "threshold": threshold}),
         "left_out": _left_out(sources),
-        "notes": _notes(sources),
+        "notes": _notes(sources)
+        + (
+            []
+            if threshold is None or model.rejection_calibrated_
+            else [
+                "what is rejected was estimated from the model alone: with validation data, "
+                "`redunet calibrate` makes the share what was asked for"
+            ]
+        ),
     }
 
 

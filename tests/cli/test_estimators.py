@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 N = len(IMAGES)
 ALL, EVEN, ODD = range(N), range(0, N, 2), range(1, N, 2)
-NAMES = ["nearest-mean", "linear-discriminant", "quadratic-discriminant", "ridge"]
+NAMES = ["nearest-mean", "linear-discriminant", "quadratic-discriminant", "ridge", "air", "ranpac"]
 
 
 def made(name: str, rows: Any, **settings: Any) -> Any:
@@ -93,7 +93,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     data, model = write_npz(tmp_path / "all", ALL), tmp_path / "model"
     assert refused("learn", model, data, "--estimator", "svm") == (
         "expected an estimator among redunet, nearest-mean, linear-discriminant, ridge, "
-        "quadratic-discriminant, got 'svm'"
+        "quadratic-discriminant, slda, air, fecam, ranpac, klda, got 'svm'"
     )
     assert refused("learn", model, data, "--estimator", "ncm", "--set", "n_layers=3") == (
         "expected settings of nearest-mean, its features or its input, got 'n_layers': its own are "

@@ -20,11 +20,22 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 IMAGES = np.random.RandomState(3).randint(0, 256, (90, 6, 6, 1)).astype(np.uint8)
 LABELS = np.arange(90) % 3
 LIFT = GaussianLift(0, (6, 6, 1), 2, True, False)
-KINDS: list[Any] = [ReduNetClassifier, *CLOSED_FORM.values()]
+OWN_MAP = ("ranpac", "klda")
+KINDS: list[Any] = [
+    ReduNetClassifier,
+    *(kind for name, kind in CLOSED_FORM.items() if name not in OWN_MAP),
+]
 
 
 def vectors(images: NDArray[Any]) -> NDArray[np.float64]:
     return LIFT(torch.from_numpy(images.astype(np.float64))).numpy()
+
+
+@pytest.mark.parametrize("kind", OWN_MAP)
+def test_moments_do_not_say_what_a_map_was_applied_to(kind: str) -> None:
+    moments = ReduNetClassifier().fit(vectors(IMAGES), LABELS).moments_
+    with pytest.raises(SettingsError, match="expected an estimator that has no feature map"):
+        CLOSED_FORM[kind](20).remember(moments)
 
 
 @pytest.mark.parametrize("kind", KINDS)

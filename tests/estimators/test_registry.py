@@ -17,16 +17,12 @@ from redunet.core.moments import ClassMoments
 from redunet.estimators import (
     CLOSED_FORM,
     ClosedForm,
-    LinearDiscriminant,
-    NearestMean,
-    QuadraticDiscriminant,
-    Ridge,
 )
 from tests.conftest import classes_on_subspaces
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "models"
 X, y = classes_on_subspaces(k=3, d=8, per_class=20, rank=3)
-KINDS = [ReduNetClassifier, NearestMean, LinearDiscriminant, QuadraticDiscriminant, Ridge]
+KINDS = [ReduNetClassifier, *CLOSED_FORM.values()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,6 +50,11 @@ def test_names_that_people_use_and_short_ones() -> None:
         "linear-discriminant",
         "ridge",
         "quadratic-discriminant",
+        "slda",
+        "air",
+        "fecam",
+        "ranpac",
+        "klda",
     ]
     for name, kind in {"linear-discriminant": "lda", "nearest-mean": "ncm"}.items():
         assert estimators.estimator_named(name) is estimators.estimator_named(kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,26 @@ def _on_grid_(out: Tensor, vectors: Tensor) -> None:
             )
 
 
+def rows_on_grid(parts: Iterable[Tensor | OnGrid], n: int, d: int) -> Tensor:
+    """Parts of n feature vectors on the grid, one after another: (n, d), float64, on the CPU."""
+    out, start = torch.empty(n, d, dtype=torch.float64), 0
+    for part in parts:
+        if part.shape[1] != d:
+            raise wrong_width(d, part.shape[1])
+        free = out[start : start + len(part)]
+        if isinstance(part, Tensor):
+            _on_grid_(free, part)
+        else:
+            to_grid_(free, part.samples, part.small_whole)
+        start += len(part)
+    return out
+
+
+def wrong_width(expected: int, got: int) -> DataError:
+    """The error that feature vectors have another length than those before."""
+    return DataError(f"expected {expected} features, got {got}: use the same features throughout")
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """Memory to sum in; classes can use it in turn.
@@ -117,9 +137,7 @@ class Accumulator:
         """Add feature vectors, (n, d), with values in [-1, 1] or to be put on the grid."""
         d = self._space.rows.shape[1]
         if vectors.shape[1] != d:
-            raise DataError(
-                f"expected {d} features, got {vectors.shape[1]}: use the same features throughout"
-            )
+            raise wrong_width(d, vectors.shape[1])
         if isinstance(vectors, Tensor):
             self._put_on_grid()
         for part, free in self._room_for(vectors):

@@ -166,14 +166,38 @@ class Expansion:
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """S = XᵀX of few rows X, as `compress` asks for it: entry by entry, never as a whole.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, d), float64
+        On the grid; no more rows than have an exact product.
+    """
+
+    X: Tensor
+
+    def residues(self, rows: slice | list[int], columns: slice) -> Tensor:
+        """Remainders of some rows in some columns: Tensor of shape (3, n, m)."""
+        return residues(self._product(rows, columns))
+
+    def rows(self, rows: slice | list[int]) -> Tensor:
+        """Some rows of S: Tensor of shape (n, d), int64."""
+        return self._product(rows, slice(None))
+
+    def _product(self, rows: slice | list[int], columns: slice) -> Tensor:
+        return (self.X[:, rows].mT @ self.X[:, columns]).to(torch.int64)
+
+
 def compress(
-    S: Tensor | Expansion, diagonal: Tensor, rank_at_most: int | None = None
+    S: Tensor | Expansion | Gram, diagonal: Tensor, rank_at_most: int | None = None
 ) -> Columns | None:
     """The columns that hold a symmetric integer matrix; None where it is held whole.
 
     Parameters
     ----------
-    S : Tensor of shape (d, d), int64, or Expansion
+    S : Tensor of shape (d, d), int64, or Expansion, or Gram
         On the CPU, as most of the work is in small steps.
     diagonal : Tensor of shape (d,), int64
         Of S.
@@ -208,11 +232,11 @@ def _has_high_rank(S: Tensor, diagonal: Tensor, size: int) -> bool:
     return is_surely_definite(S[largest][:, largest].to(torch.float64))
 
 
-def _residues(S: Tensor | Expansion, rows: slice | list[int], columns: slice) -> Tensor:
+def _residues(S: Tensor | Expansion | Gram, rows: slice | list[int], columns: slice) -> Tensor:
     return residues(S[rows, columns]) if isinstance(S, Tensor) else S.residues(rows, columns)
 
 
-def _agree(S: Tensor | Expansion, held: Columns, elimination: Elimination) -> bool:
+def _agree(S: Tensor | Expansion | Gram, held: Columns, elimination: Elimination) -> bool:
     """Whether S ≡ C B⁻¹ Cᵀ modulo each prime."""
     d, expansion = len(held.diagonal), Expansion.of(elimination, residues(held.columns))
     if isinstance(S, Expansion):
@@ -225,7 +249,7 @@ def _agree(S: Tensor | Expansion, held: Columns, elimination: Elimination) -> bo
     return not any(bool(reduce_(part - other).any()) for part, other in pairs)
 
 
-def _upper(S: Tensor | Expansion, d: int) -> Iterator[Tensor]:
+def _upper(S: Tensor | Expansion | Gram, d: int) -> Iterator[Tensor]:
     """The remainders of S from the diagonal on, some rows at a time."""
     return (_residues(S, rows, slice(rows.start, d)) for rows in _blocks(d))
 

@@ -11,12 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from redunet.core.factors import columns_factor
 from redunet.core.grid import GRID
-from redunet.core.linalg import add_identity
+from redunet.core.linalg import add_identity, lower_product_, mirror_
 from redunet.core.moments import ClassMoments
 
 LEAST_VARIANCE = GRID**-2.0
 """A step of the grid, squared: smaller variances cannot be told from rounding to the grid."""
+
+
+_MULTIPLIED = 512
+"""Columns of factors multiplied at a time: a product of fewer is slower."""
 
 
 def class_means(moments: ClassMoments, device: str = "cpu") -> Tensor:
@@ -37,6 +42,49 @@ def in_float64(moments: ClassMoments, device: str = "cpu") -> tuple[Tensor, Iter
     tables = (moments[label].to(device).second_moment for label in moments)
     S = (table.to(torch.float64).div_(GRID**2) for table in tables)
     return class_means(moments, device), S
+
+
+def summed(
+    moments: ClassMoments, device: str = "cpu", weights: Sequence[float] | None = None
+) -> Tensor:
+    """Σ_j w_j S_j over all classes, in units of the feature vectors.
+
+    Classes that are held by columns are added as factors F Fᵀ, so that no matrix is made of
+    each: up to rounding the same, in a fraction of the time.
+
+    Parameters
+    ----------
+    moments : ClassMoments
+    device : str, default="cpu"
+    weights : sequence of k float, default=1 for each class
+        w_j, not negative.
+
+    Returns
+    -------
+    Tensor of shape (d, d), float64, symmetric
+    """
+    d, waiting = moments.n_features, list[Tensor]()
+    total = torch.zeros(d, d, dtype=torch.float64, device=device)
+
+    def multiply() -> None:
+        if waiting:
+            F = torch.cat(waiting, dim=1)
+            lower_product_(total, F, F, beta=1.0)
+            waiting.clear()
+
+    for label, w in zip(moments, weights or [1.0] * len(moments), strict=True):
+        moment = moments[label].to(device)
+        # What is held whole is taken so: to ask for its rank would take longer.
+        held = moment.columns if moment.whole is None else None
+        F = None if held is None else columns_factor(held)
+        if F is None:
+            total.add_(moment.second_moment.to(torch.float64), alpha=w / GRID**2)
+            continue
+        waiting.append(F.mul_(w**0.5 / GRID))
+        if sum(factor.shape[1] for factor in waiting) >= _MULTIPLIED:
+            multiply()
+    multiply()
+    return mirror_(total)
 
 
 def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:

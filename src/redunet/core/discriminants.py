@@ -110,6 +110,11 @@ def regression_scores(
 
 
 def positive_part(scores: Tensor) -> Tensor:
-    """Regression scores as probabilities: those below 0 become 0, and rows have the sum 1."""
+    """Regression scores as probabilities: those below 0 become 0, and rows have the sum 1.
+
+    Without an intercept all scores of a sample can be below 0, or 0: then all classes have the
+    same probability.
+    """
     positive = scores.clamp(min=0)
-    return positive / positive.sum(dim=1, keepdim=True)
+    total = positive.sum(dim=1, keepdim=True)
+    return torch.where(total > 0, positive / total, 1 / scores.shape[1])

@@ -5,13 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from redunet.core.columns import Columns, compress, most_columns
+from redunet.core.accumulator import EXACT_ROWS
+from redunet.core.columns import Columns, Gram, compress, most_columns
 from redunet.core.grid import GRID
 from redunet.core.linalg import is_semidefinite
 from redunet.errors import DataError
 
 MAX_COUNT = 2**23 - 1
 """Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
+
+
+def most_few_rows(d: int) -> int:
+    """How many rows have a second moment that is held by columns, and an exact product."""
+    return min(most_columns(d), EXACT_ROWS)
 
 
 class Moment:
@@ -57,6 +63,16 @@ class Moment:
             )
         if count <= most_columns(len(sum)):
             self._settle()
+
+    @classmethod
+    def of_few_rows(cls, X: Tensor) -> Moment:
+        """The moment of rows on the grid, (n, d) in float64, at most `most_few_rows` of them.
+
+        Where they are independent, or nearly so, no (d, d) matrix is made.
+        """
+        total, diagonal = X.sum(dim=0).to(torch.int64), X.square().sum(dim=0).to(torch.int64)
+        held = compress(Gram(X), diagonal, len(X))
+        return cls(len(X), total, Gram(X).rows(slice(None)) if held is None else held)
 
     @property
     def second_moment(self) -> Tensor:

@@ -18,10 +18,17 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from redunet.core.accumulator import Accumulator, Space, rows_at_once, rows_to_wait_for, some_rows
+from redunet.core.accumulator import (
+    Accumulator,
+    Space,
+    rows_at_once,
+    rows_on_grid,
+    rows_to_wait_for,
+    some_rows,
+)
 from redunet.core.factors import columns_factor
 from redunet.core.grid import OnGrid, unit_grid
-from redunet.core.moment import Moment
+from redunet.core.moment import Moment, most_few_rows
 from redunet.core.packing import pack, unpack
 from redunet.errors import DataError
 
@@ -100,7 +107,8 @@ class ClassMoments:
     ) -> ClassMoments:
         """The table after learning samples, of new classes or of old ones.
 
-        Beyond the input and the result, some rows and one d × d product are held.
+        Beyond the input and the result, some rows and one d × d product are held; of classes
+        with few samples, only their rows.
 
         Parameters
         ----------
@@ -121,12 +129,19 @@ class ClassMoments:
         """
         table = dict(self._table)
         d, step = self.n_features, rows_at_once(self.n_features, device)
-        space = Space.of(d, device)
+        space: Space | None = None
         for label, rows in self._rows_of(X, y).items():
+            old = self._table.get(label)
+            chunks = (rows[start : start + step] for start in range(0, len(rows), step))
+            parts = (embed(some_rows(X, chunk)) for chunk in chunks)
+            if len(rows) <= most_few_rows(d) and (old is None or old.whole is None):
+                new = Moment.of_few_rows(rows_on_grid(parts, len(rows), d))
+                table[label] = new if old is None else old + new
+                continue
+            space = space or Space.of(d, device)
             learning = self._accumulator(label, space)
-            for start in range(0, len(rows), step):
-                chunk = rows[start : start + step]
-                learning.add(embed(some_rows(X, chunk)))
+            for part in parts:
+                learning.add(part)
             table[label] = self._learnt(label, learning)
         return ClassMoments(self.n_features, table)
 

@@ -275,7 +275,7 @@ class LeastSquares(LinearScores):
         return cls(*regression_scores(T, means.to(torch.float64), counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """Rows of sum 1, (n, k): scores, which have that sum, without those below 0."""
+        """Rows of sum 1, (n, k): scores without those below 0, rescaled."""
         return positive_part(scores)
 
 

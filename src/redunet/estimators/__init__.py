@@ -2,7 +2,8 @@
 
 `ReduNetClassifier` builds a network from the moments; the others are closed-form
 methods with the same face: `NearestMean`, `LinearDiscriminant`,
-`QuadraticDiscriminant` and `Ridge`. `load` reads any of their files.
+`QuadraticDiscriminant` and `Ridge`, and those of other papers on continual learning,
+`AIR`, `FeCAM`, `KLDA`, `RanPAC` and `SLDA`. `load` reads any of their files.
 """
 
 from __future__ import annotations
@@ -11,23 +12,33 @@ import os
 from typing import Any, TypeAlias
 
 from redunet.errors import SettingsError
+from redunet.estimators.air import AIR
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.fecam import FeCAM
+from redunet.estimators.klda import KLDA
 from redunet.estimators.linear_discriminant import LinearDiscriminant
 from redunet.estimators.model_file import Model
 from redunet.estimators.nearest_mean import NearestMean
 from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
+from redunet.estimators.ranpac import RanPAC
 from redunet.estimators.ridge import Ridge
+from redunet.estimators.slda import SLDA
 
 __all__ = [
+    "AIR",
     "CLOSED_FORM",
+    "KLDA",
+    "SLDA",
     "ClosedForm",
     "Estimator",
+    "FeCAM",
     "LinearDiscriminant",
     "MomentEstimator",
     "NearestMean",
     "QuadraticDiscriminant",
+    "RanPAC",
     "ReduNetClassifier",
     "Ridge",
     "estimator_named",
@@ -40,7 +51,17 @@ Estimator: TypeAlias = ReduNetClassifier | ClosedForm
 
 CLOSED_FORM: dict[str, type[Any]] = {
     estimator.kind: estimator
-    for estimator in (NearestMean, LinearDiscriminant, Ridge, QuadraticDiscriminant)
+    for estimator in (
+        NearestMean,
+        LinearDiscriminant,
+        Ridge,
+        QuadraticDiscriminant,
+        SLDA,
+        AIR,
+        FeCAM,
+        RanPAC,
+        KLDA,
+    )
 }
 """Closed-form estimators by ``kind``, the name in model files and records."""
 
@@ -92,7 +113,7 @@ def load(
 
     Returns
     -------
-    ReduNetClassifier, NearestMean, LinearDiscriminant, QuadraticDiscriminant or Ridge
+    ReduNetClassifier or a closed-form estimator
         Whichever wrote the file.
 
     Examples

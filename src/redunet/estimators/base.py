@@ -6,14 +6,14 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import ClassMoments, Label
 from redunet.encoders import EncoderId
-from redunet.errors import DataError, DataTypeError, SettingsError
+from redunet.errors import DataError, DataTypeError, ModelFileError, SettingsError
 from redunet.estimators.checked_input import (
     Embedding,
     check_among,
@@ -58,6 +58,9 @@ class MomentEstimator(Fitted):
     normalize: str
     input_range: tuple[float, float] | None
     device: str
+
+    _of_embedding: ClassVar[str] = "features, normalize or input_range"
+    """Parameters that cannot change once something is learnt."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, then learn.
@@ -117,9 +120,8 @@ class MomentEstimator(Fitted):
             raise DataError("expected at least one batch of samples, got none")
         state = self._state_or_none()
         if state is None:
-            embedding = self._embedding()
-            rows = checked_samples(first[0], embedding.features, self)
-            state = _before_learning(embedding, rows, names)
+            rows = checked_samples(first[0], self._embedding().features, self)
+            state = _before_learning(self._full_embedding(rows.shape[1]), rows, names)
         every = itertools.chain([first], remaining)
         moments = self._moments_of_batches(state, every, names, state.moments)
         return self._set_moments(state, moments, state.self_labelled)
@@ -234,8 +236,8 @@ class MomentEstimator(Fitted):
         -------
         self
         """
-        embedding = self._embedding()
-        n_columns = embedding.n_columns(moments.n_features)
+        n_columns = self._embedding().n_columns(moments.n_features)
+        embedding = self._full_embedding(n_columns)
         if embedding.n_features(n_columns) != moments.n_features:
             raise DataError(
                 f"expected moments of {embedding.n_features(n_columns)} features, got "
@@ -290,10 +292,15 @@ class MomentEstimator(Fitted):
         """The estimator that a file was made of."""
         model = cls._made_with(read.settings)
         embedding = read.state.embedding
-        model.features = embedding.features
+        model.features = model._given_features(embedding.features)
         model.normalize = embedding.normalize
         model.input_range = embedding.input_range
         model._state = read.state
+        if model._full_embedding(read.state.n_features_in) != embedding:
+            raise ModelFileError(
+                f"expected the feature map of a {cls.__name__} with the settings in the file, got "
+                f"another: the file is damaged"
+            )
         return model
 
     def _learn(
@@ -302,9 +309,8 @@ class MomentEstimator(Fitted):
         """Learn samples; nothing of the model changes before everything has gone well."""
         names = column_names(X)
         if state is None:
-            embedding = self._embedding()
-            rows = checked_samples(X, embedding.features, self)
-            state = _before_learning(embedding, rows, names)
+            rows = checked_samples(X, self._embedding().features, self)
+            state = _before_learning(self._full_embedding(rows.shape[1]), rows, names)
         else:
             rows = self._rows_to_change(state, X, names)
         moments = self._moments_of(state, rows, y, state.moments, classes)
@@ -394,12 +400,20 @@ class MomentEstimator(Fitted):
         """The parameters of the input, checked."""
         return Embedding.checked(self.features, self.normalize, self.input_range)
 
+    def _full_embedding(self, n_columns: int) -> Embedding:
+        """What samples of so many values go through: the input, and maps of a subclass's own."""
+        return self._embedding()
+
+    def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
+        """The parameter ``features`` of a model whose samples go through a feature map."""
+        return features
+
     def _check_embedding(self, state: State) -> None:
         """Raise a SettingsError where the input's parameters changed since the first sample."""
-        if self._embedding() != state.embedding:
+        if self._full_embedding(state.n_features_in) != state.embedding:
             raise SettingsError(
-                "features, normalize or input_range changed since the model was fitted: "
-                "set them back, or fit again"
+                f"{self._of_embedding} changed since the model was fitted: "
+                f"set them back, or fit again"
             )
 
     def _identity(self, state: State) -> dict[str, Any]:

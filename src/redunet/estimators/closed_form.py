@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -15,9 +16,10 @@ from torch import Tensor
 from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
+from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import State
-from redunet.features import FeatureMap
+from redunet.features import Chain, FeatureMap
 
 _ROWS = 2048
 """New samples at a time."""
@@ -37,9 +39,10 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     """A classifier that is a function of the class moments, solved when it is next needed.
 
     A subclass sets its ``kind``, checks its own parameters in `own_settings` and
-    solves in `_solve`; `redunet.estimators.register` makes it known to `load`
-    and to the command line. New samples are scaled as those that were learnt:
-    to the unit sphere, or with ``normalize="class"`` from the range given.
+    solves in `_solve`; one with a feature map of its own gives it in `own_map`.
+    `redunet.estimators.register` makes it known to `load` and to the command line.
+    New samples are scaled as those that were learnt: to the unit sphere, or with
+    ``normalize="class"`` from the range given.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     @classmethod
     def name(cls) -> str:
         """What people call it: the words of the class name, such as "linear-discriminant"."""
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "-", cls.__name__).lower()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample: ndarray of shape (n,)."""
@@ -119,6 +122,49 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     def own_settings(self) -> dict[str, Any]:
         """The parameters of the method itself, by name, checked."""
         return {}
+
+    def own_map(self, n_values: int) -> FeatureMap | None:
+        """The feature map that belongs to the method, behind ``features``; most have none.
+
+        Parameters
+        ----------
+        n_values : int
+            The length of the vectors that it takes.
+
+        Returns
+        -------
+        feature map of vectors, or None
+            The same each time for the same settings.
+        """
+        return None
+
+    def remember(self, moments: ClassMoments) -> Self:
+        """Forget everything, then take moments; a method with a map of its own cannot."""
+        if self.own_map(1) is not None:
+            raise SettingsError(
+                f"expected an estimator that has no feature map of its own, got a "
+                f"{type(self).__name__}: moments do not say what it was applied to, so fit it"
+            )
+        return super().remember(moments)
+
+    def _full_embedding(self, n_columns: int) -> Embedding:
+        given = super()._full_embedding(n_columns)
+        own = self.own_map(given.n_features(n_columns))
+        if own is None:
+            return given
+        if given.input_range is not None:
+            raise SettingsError(
+                f"expected normalize='sample' for a {type(self).__name__}, whose own feature map "
+                f"has another range, got normalize={given.normalize!r} with an input_range"
+            )
+        return replace(
+            given, features=own if given.features is None else Chain(given.features, own)
+        )
+
+    def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
+        if features is None or self.own_map(1) is None:
+            return features
+        return features.first if isinstance(features, Chain) else None
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> Solution:
         """The solution for class moments and the method's own settings, in float64."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from redunet.core import readouts
-from redunet.core.covariance import covariance, in_float64, shrunk
+from redunet.core.covariance import class_means, covariance_of_sum, shrunk, summed
 from redunet.core.discriminants import normal_scores
 from redunet.core.moments import ClassMoments
 from redunet.estimators.closed_form import ClosedForm
@@ -17,21 +14,30 @@ from redunet.validation import checked_number
 
 
 def linear_discriminant(
-    S: Iterable[Tensor], means: Tensor, counts: Sequence[int], shrinkage: float
+    moments: ClassMoments,
+    device: str,
+    shrinkage: float,
+    target: float | None = None,
+    priors: bool = True,
 ) -> readouts.LinearDiscriminant:
-    """The discriminant of classes with one covariance, (1 − ρ)W + ρ (tr W / d) I.
+    """The discriminant of classes with one covariance, (1 − ρ) W + ρ w I.
 
     Parameters
     ----------
-    S : iterable of k Tensors of shape (d, d), float64
-        Second moments, one class at a time.
-    means : Tensor of shape (k, d), float64
-    counts : sequence of k int
+    moments : ClassMoments
+    device : str
     shrinkage : float
         ρ.
+    target : float, default=tr W / d
+        w.
+    priors : bool, default=True
+        Whether the logarithm of its share of the samples is added to the score of a class.
     """
-    W = shrunk(covariance(S, means, counts), shrinkage)
-    return readouts.LinearDiscriminant(*normal_scores(W, means, counts, "raise shrinkage"))
+    means, counts = class_means(moments, device), moments.counts
+    W = shrunk(covariance_of_sum(summed(moments, device), means, counts), shrinkage, target)
+    equal = [1] * len(counts)
+    scores = normal_scores(W, means, counts if priors else equal, "raise shrinkage")
+    return readouts.LinearDiscriminant(*scores)
 
 
 class LinearDiscriminant(ClosedForm):
@@ -112,5 +118,4 @@ class LinearDiscriminant(ClosedForm):
     def _solve(
         self, moments: ClassMoments, device: str, **settings: Any
     ) -> readouts.LinearDiscriminant:
-        means, S = in_float64(moments, device)
-        return linear_discriminant(S, means, moments.counts, **settings)
+        return linear_discriminant(moments, device, **settings)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from torch import Tensor
+import torch
 
-from redunet.core.covariance import covariance, in_float64, overall_mean, with_ridge
+from redunet.core.covariance import (
+    class_means,
+    covariance_of_sum,
+    overall_mean,
+    summed,
+    with_ridge,
+)
 from redunet.core.discriminants import regression_scores
+from redunet.core.linalg import cholesky
 from redunet.core.moments import ClassMoments
 from redunet.core.readouts import LeastSquares
 from redunet.estimators.closed_form import ClosedForm
@@ -16,23 +23,43 @@ from redunet.features import FeatureMap
 from redunet.validation import checked_number
 
 
-def ridge_to_one_hot(
-    S: Iterable[Tensor], means: Tensor, counts: Sequence[int], ridge: float
-) -> LeastSquares:
+def ridge_to_one_hot(moments: ClassMoments, device: str, ridge: float) -> LeastSquares:
     """The w_j and b_j of least Σ (w_jᵀ x + b_j − y_j)² + m ρ (tr T / d) ‖w_j‖², for all classes j.
 
     Parameters
     ----------
-    S : iterable of k Tensors of shape (d, d), float64
-        Second moments, one class at a time.
-    means : Tensor of shape (k, d), float64
-    counts : sequence of k int
+    moments : ClassMoments
+    device : str
     ridge : float
         ρ; T is the covariance of all samples.
     """
+    means, counts = class_means(moments, device), moments.counts
     centres = overall_mean(means, counts).expand_as(means)
-    T = with_ridge(covariance(S, centres, counts), ridge)
+    T = with_ridge(covariance_of_sum(summed(moments, device), centres, counts), ridge)
     return LeastSquares(*regression_scores(T, means, counts, "raise ridge"))
+
+
+def ridge_without_intercept(
+    moments: ClassMoments, device: str, ridge: float, weights: Sequence[float] | None = None
+) -> LeastSquares:
+    """W = (A + ρ (tr A / d) I)⁻¹ [w_j s_j], with A = Σ_j w_j S_j.
+
+    S_j = Σ x xᵀ and s_j = Σ x, over the samples of class j: least squares to one-hot targets
+    in which a sample of class j counts w_j times, the sum of squared weights penalised.
+
+    Parameters
+    ----------
+    moments : ClassMoments
+    device : str
+    ridge : float
+        ρ.
+    weights : sequence of k float, default=1 for each class
+    """
+    A = with_ridge(summed(moments, device, weights), ridge)
+    means = class_means(moments, device)
+    w = means.new_tensor(weights or [1.0] * len(means)) * means.new_tensor(moments.counts)
+    W = torch.cholesky_solve((w[:, None] * means).mT, cholesky(A, "raise ridge"))
+    return LeastSquares(W, W.new_zeros(len(means)))
 
 
 class Ridge(ClosedForm):
@@ -113,5 +140,4 @@ class Ridge(ClosedForm):
         return {"ridge": checked_number("ridge", self.ridge, above=0)}
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> LeastSquares:
-        means, S = in_float64(moments, device)
-        return ridge_to_one_hot(S, means, moments.counts, **settings)
+        return ridge_to_one_hot(moments, device, **settings)

@@ -10,7 +10,7 @@ from typing import Any
 from redunet import report
 from redunet.errors import SettingsError
 from redunet.experiments.experiment import Experiment, command, set_words
-from redunet.experiments.methods import Method, check_methods, names
+from redunet.experiments.methods import FOR_VECTORS, Method, check_methods, names
 from redunet.experiments.paper import PAPER, PUBLISHED, SETTINGS
 from redunet.experiments.run_methods import Runs
 from redunet.progress import Progress, silent
@@ -53,7 +53,8 @@ def compare(
     out : Path
     methods : sequence of str, default=None
         Keys of `redunet.experiments.methods.names`. None means all but nearest
-        subspace; with ``ablate``, and for vectors, those on class moments.
+        subspace and the methods for vectors; with ``ablate`` those on class moments,
+        and for vectors all of these.
     seeds : sequence of int, default=(0,)
         A method in which nothing is random runs once, whatever the seeds.
     recipe : str, default=None
@@ -96,11 +97,13 @@ def compare(
     )
     everyone = {key: Method.of(key, experiment, changes.get(key)) for key in names()}
     dataset = experiment.load(data_dir)
-    on_moments_only = ablate or dataset.x_train.ndim == 2
+    vectors = dataset.x_train.ndim == 2
+    on_moments_only = ablate or vectors
     expected = [
         key
         for key, method in everyone.items()
         if (method.on_moments if on_moments_only else key != "subspace")
+        and (vectors or key not in FOR_VECTORS)
     ]
     wanted = expected if methods is None else list(dict.fromkeys(methods))
     if (ablate or joint) and "redunet" not in wanted:

@@ -46,7 +46,7 @@ class Plan(ModelSettings, StreamSettings):
             data,
             self.n_tasks,
             tasks=self.tasks,
-            order_seed=self.order_seed,
+            order_seed=self.seed if self.shuffle else self.order_seed,
             train_per_class=self.train_per_class,
             test_per_class=self.test_per_class,
             subset_seed=self.seed,
@@ -134,7 +134,7 @@ class Experiment:
     def random(self) -> bool:
         """Whether the seed makes a difference to features or stream."""
         subset = self.plan.train_per_class or self.plan.test_per_class
-        return self.plan.random_features or bool(subset)
+        return self.plan.random_features or self.plan.shuffle or bool(subset)
 
     @property
     def model_settings(self) -> dict[str, Any]:

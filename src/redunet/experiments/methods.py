@@ -11,7 +11,7 @@ from typing import Any
 from redunet.errors import SettingsError
 from redunet.estimators import CLOSED_FORM
 from redunet.estimators.settings import InputSettings
-from redunet.experiments.experiment import FEATURES, Experiment
+from redunet.experiments.experiment import FEATURES, Experiment, Plan
 from redunet.experiments.runner import Learner
 from redunet.experiments.streams import Task, at_once
 from redunet.rivals import GRADIENT
@@ -23,8 +23,16 @@ TITLES = {
     "lda": "LDA",
     "ridge": "ridge",
     "qda": "QDA",
+    "slda": "Deep SLDA",
+    "air": "AIR",
+    "fecam": "FeCAM",
+    "ranpac": "RanPAC",
+    "klda": "KLDA",
 }
 """What methods on class moments are called in tables."""
+
+FOR_VECTORS = ("slda", "air", "fecam", "ranpac", "klda")
+"""Methods that stand behind a pretrained encoder: compared on vectors unless others are named."""
 
 NO_LAYERS = {"whitening": None, "n_layers": 0, "readout": "subspace"}
 """ReduNet with these settings is nearest subspace, and nothing before it."""
@@ -142,11 +150,11 @@ class Method:
             own = known_settings(key, changes, [*usual, *_parameters(GRADIENT[key])])
             chosen = f"as published, but for {', '.join(own)}" if own else "as published"
             return cls(key, experiment, {**usual, **own}, usual, chosen)
-        defaults = CLOSED_FORM[key]().own_settings()
+        defaults = _without_seed(CLOSED_FORM[key]().own_settings())
         own = known_settings(key, CLOSED_FORM[key].named_today(changes), list(defaults))
-        chosen_here = CHOSEN.get((recipe, experiment.data), {}).get(key)
+        chosen_here = _chosen_for(experiment).get(key)
         usual = {**defaults, **(chosen_here or {})}
-        settings = CLOSED_FORM[key](**{**usual, **own}).own_settings()
+        settings = _without_seed(CLOSED_FORM[key](**{**usual, **own}).own_settings())
         chosen = "the defaults" if chosen_here is None else "chosen on training data"
         if own or not defaults:
             chosen = "set for this run" if own else "nothing to choose"
@@ -164,9 +172,21 @@ class Method:
         return self.key not in GRADIENT
 
     @property
+    def own_features(self) -> bool:
+        """Whether it has a feature map of its own, and so cannot share moments with others."""
+        if self.key not in CLOSED_FORM:
+            return False
+        return CLOSED_FORM[self.key](**self.settings).own_map(1) is not None
+
+    @property
     def random(self) -> bool:
         """Whether a seed makes a difference: to weights and batches, features or stream."""
-        return not self.on_moments or self.experiment.random
+        return not self.on_moments or self.experiment.random or self._seeded
+
+    @property
+    def _seeded(self) -> bool:
+        """Whether its own feature map is random."""
+        return self.key in CLOSED_FORM and "seed" in CLOSED_FORM[self.key]().own_settings()
 
     def seeds(self, wanted: Sequence[int]) -> Sequence[int]:
         """The seeds to run with: those wanted, or 0 where none makes a difference."""
@@ -223,9 +243,17 @@ class Method:
         scaling = InputSettings.of(self.experiment.plan).to_dict()
         return CLOSED_FORM[self.key](**self.settings, **scaling, device=device)
 
-    def learner(self, tasks: Sequence[Task], seed: int, device: str) -> Learner:
-        """A gradient method that has learnt nothing yet."""
+    def learner(self, tasks: tuple[Task, ...], seed: int, device: str) -> Learner:
+        """A method that shares nothing with others, and has learnt nothing yet."""
         data = tasks[0].data
+        if self.on_moments:
+            scaling = InputSettings.of(self.experiment.plan).to_dict()
+            own = {**self.settings, **({"seed": seed} if self._seeded else {})}
+            features = self.experiment.changed({"seed": seed}).features(tasks, device)
+            made: Learner = CLOSED_FORM[self.key](
+                **own, **scaling, features=features, device=device
+            )
+            return made
         if data.x_train.ndim < 3:
             raise SettingsError(
                 f"expected images for {self.key}, but {self.experiment.data} holds vectors: leave "
@@ -263,18 +291,34 @@ def check_alike(runs: Mapping[Any, Mapping[str, Any]]) -> None:
     """Raise an error for runs that cannot stand in one table.
 
     All must have the same stream, all methods on moments the same features,
-    and all runs of a method the same settings but for the seed.
+    and all runs of a method the same settings but for the seed. Where the seed
+    shuffles the classes, the stream is the same for each seed.
     """
     known: dict[tuple[str, str], Any] = {}
+    shared = {*FEATURES, "data", "train_per_class", "test_per_class", "label", "test", "shuffle"}
     for folder, settings in runs.items():
-        shared = {*FEATURES, "data", "tasks", "train_per_class", "test_per_class", "label", "test"}
         for key in settings.keys() - {"method", "seed"}:
             whose = "" if key in shared else settings["method"]
+            if key == "tasks":
+                whose = f"seed {settings['seed']}" if settings.get("shuffle") else ""
             if known.setdefault((whose, key), settings[key]) != settings[key]:
                 raise SettingsError(
                     f"{folder} holds a run with another {key} than the others here: "
                     f"name another folder, or remove it"
                 )
+
+
+def _chosen_for(experiment: Experiment) -> Mapping[str, Mapping[str, Any]]:
+    """Settings of closed-form methods that were chosen for the data and these features."""
+    found = CHOSEN.get((experiment.recipe, experiment.data))
+    if found is None and experiment.feature_settings == Experiment(Plan()).feature_settings:
+        return CHOSEN.get((None, experiment.data), {})  # of vectors as they are
+    return found or {}
+
+
+def _without_seed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings but for the seed, which is that of the run."""
+    return {key: value for key, value in settings.items() if key != "seed"}
 
 
 def _parameters(kind: type) -> list[str]:

@@ -25,7 +25,8 @@ class Runs:
 
     Each method and seed has a folder of its own, ``out/METHOD/seed-S``, so
     several processes may work on different methods side by side. Methods on
-    moments share a learner, ``out/moments/seed-S``. Runs that are there already,
+    moments share a learner, ``out/moments/seed-S``, but for those with features of
+    their own. Runs that are there already,
     finished or not, are continued.
 
     Parameters
@@ -68,8 +69,8 @@ class Runs:
     def run(self, progress: Progress = silent) -> None:
         """Run what is not finished; whatever is wrong is an error before anything runs."""
         self._check()
-        together = [method for method in self.methods if method.on_moments]
-        jobs = [([method], seed) for method, seed in self._each() if not method.on_moments]
+        together = [method for method in self.methods if _shares(method)]
+        jobs = [([method], seed) for method, seed in self._each() if not _shares(method)]
         if together:
             jobs = [(together, seed) for seed in together[0].seeds(self.seeds)] + jobs
         for index, (methods, seed) in enumerate(jobs):
@@ -79,7 +80,7 @@ class Runs:
             def tell(what: str, share: float, index: int = index, words: str = words) -> None:
                 progress(f"{words}, {what}", (index + share) / len(jobs))
 
-            if methods[0].on_moments:
+            if _shares(methods[0]):
                 self._run_on_moments(methods, seed, tell)
             else:
                 self._run_alone(methods[0], seed, tell)
@@ -93,9 +94,9 @@ class Runs:
             folder, tasks = self._folder(method.key, seed), self.tasks(seed)
             settings[folder] = method.run_settings(tasks, seed)
             run_so_far(folder / "record.json", settings[folder])
-            if not method.on_moments:
+            if not _shares(method):
                 method.learner(tasks, seed, self.device)
-        if first := next((method for method in self.methods if method.on_moments), None):
+        if first := next((method for method in self.methods if _shares(method)), None):
             shared = self.shared(first.seeds(self.seeds)[0])
             shared.learner()
             self.experiment.components(shared.n_features)
@@ -222,3 +223,8 @@ class Runs:
             "date": max(dates, default=None),
             **{key: one[key] for one in same for key in ("machine", "versions") if key in one},
         }
+
+
+def _shares(method: Method) -> bool:
+    """Whether a method answers from the moments that others learnt."""
+    return method.on_moments and not method.own_features

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from redunet.errors import ReduNetError
 from redunet.estimators import metrics, storage
@@ -25,6 +26,13 @@ from redunet.experiments.record import (
 from redunet.experiments.streams import AnyTask, pooled
 from redunet.files import make_folder
 from redunet.progress import Progress, silent
+
+
+_MOST_CONFUSED = 50
+"""Classes up to which a record has a confusion matrix; with more it would be all of the record."""
+
+_TIMED = 1000
+"""Samples whose answers are timed, once everything is built."""
 
 
 class Learner(Protocol):
@@ -61,6 +69,8 @@ class Evaluation:
         For progress.
     without_layers : callable, default=None
         The same readings of the learner's network without its layers.
+    answer : callable
+        From a learner that has just given `labels` and some samples to labels, timed.
     answering : callable, default=None
         Further entries of a task's row, on how its labels were computed.
     after_task : callable, default=None
@@ -76,6 +86,7 @@ class Evaluation:
     }
     name: str = ""
     without_layers: Callable[[Any, NDArray[Any]], Mapping[str, NDArray[Any]]] | None = None
+    answer: Callable[[Any, NDArray[Any]], Any] = lambda learner, X: learner.predict(X)
     answering: Callable[[], Mapping[str, Any]] = dict
     after_task: Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None
     at_end: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
@@ -186,9 +197,15 @@ def _evaluated(
         }
         if name in bare:
             rows[name]["no_layers_accuracy"] = float(np.mean(bare[name] == y_test))
-        if last:
+        if last and len({*y_test.tolist()}) <= _MOST_CONFUSED:
             rows[name]["confusion"] = metrics.confusion(y_test, labels)
-    return {"readings": rows, "seconds": {"evaluate": seconds}, **answering}
+    taken = {"evaluate": seconds}
+    if last:
+        some = x_test[:_TIMED]
+        start = time.perf_counter()
+        evaluation.answer(learner, some)
+        taken["answer_1000"] = round((time.perf_counter() - start) * 1000 / len(some), 4)
+    return {"readings": rows, "seconds": taken, **answering}
 
 
 def _keep(one: Evaluation, record: dict[str, Any]) -> None:
@@ -219,8 +236,10 @@ def _restored(learner: Any, file: Path) -> Any:
     load = type(learner).load
     where = {"device": learner.device} if "device" in inspect.signature(load).parameters else {}
     restored = load(file, **where)
-    if hasattr(learner, "remember"):
-        return learner.remember(restored.moments_)
+    if isinstance(learner, BaseEstimator):
+        own = restored.get_params(deep=False).keys()
+        here = {name: getattr(learner, name) for name in ("device", "memory") if name in own}
+        return restored.set_params(**here)
     if hasattr(learner, "device"):
         restored.device = learner.device
     return restored

@@ -49,6 +49,7 @@ class SharedMoments:
         self._learnt: ClassMoments | None = None
         self._on_device: ClassMoments | None = None
         self._vectors: NDArray[Any] | None = None
+        self._answering: Any = None
 
     @cached_property
     def features(self) -> FeatureMap | None:
@@ -78,10 +79,16 @@ class SharedMoments:
         answering: dict[str, Any] = {}
 
         def labels(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
+            self._answering = None  # what it has built is not needed any more
             estimator = method.estimator(self.device, self.memory).remember(self.moments(model))
+            self._answering = estimator
             found = self._readings(estimator, X, method.readings)
             if isinstance(estimator, ReduNetClassifier) and estimator.n_layers:
                 answering["fusions"] = estimator.fused_network_.summary()
+            return found
+
+        def answer(model: ReduNetClassifier, X: NDArray[Any]) -> NDArray[Any]:
+            found: NDArray[Any] = self._answering.predict(self._mapped(X))
             return found
 
         def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
@@ -94,6 +101,7 @@ class SharedMoments:
             labels,
             method.name,
             without_layers if method.readings else None,
+            answer,
             lambda: answering,
             after_task,
             {"n_features": lambda model: self.n_features, **(at_end or {})},
@@ -112,14 +120,21 @@ class SharedMoments:
             return samples.reshape(len(samples), -1)
         if self._vectors is None or len(self._vectors) > len(samples):
             self._vectors = np.empty((0, self.features.n_features))
-        parts = [self._vectors]
-        for start in range(len(self._vectors), len(samples), _ROWS):
+        more = self._mapped(samples[len(self._vectors) :])
+        self._vectors = np.concatenate([self._vectors, more])
+        return self._vectors
+
+    def _mapped(self, samples: NDArray[Any]) -> NDArray[Any]:
+        """Vectors of samples, computed now."""
+        if self.features is None:
+            return samples.reshape(len(samples), -1)
+        parts = [np.empty((0, self.features.n_features))]
+        for start in range(0, len(samples), _ROWS):
             part = np.asarray(samples[start : start + _ROWS], dtype=np.float64)
             on_device = torch.from_numpy(part).to(resolve_device(self.device))
             shaped = on_device.reshape(len(part), *self.features.input_shape)
             parts.append(self.features(shaped).cpu().numpy())
-        self._vectors = np.concatenate(parts)
-        return self._vectors
+        return np.concatenate(parts)
 
     def _readings(self, estimator: Any, X: NDArray[Any], readings: Mapping[str, int]) -> Labels:
         vectors = self.vectors(X)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import SettingsError
-from redunet.validation import Declared, setting, whole
+from redunet.validation import Declared, flag, setting, whole
 
 
 class Arrays(Protocol):
@@ -145,6 +145,9 @@ class StreamSettings(Declared):
         whole(0, 2**32 - 1, optional=True),
         "Shuffles the classes; None keeps them in order.",
         "int or None",
+    )
+    shuffle: bool = setting(
+        False, flag, "Whether each seed shuffles the classes, in place of ``order_seed``.", "bool"
     )
     train_per_class: int | None = setting(
         None, whole(1, optional=True), "At most so many training samples a class.", "int or None"

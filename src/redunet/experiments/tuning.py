@@ -137,6 +137,7 @@ def tune_closed_form(
     per_class: int = 200,
     seed: int = 0,
     most: int | None = None,
+    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Try combinations of a closed-form method's settings on training data.
@@ -149,6 +150,8 @@ def tune_closed_form(
     grid : mapping from setting to values
     per_class, seed, most, progress
         As for `tune`.
+    held_out : (ndarray, ndarray), default=None
+        Validation samples and labels to evaluate on, in place of training samples.
 
     Returns
     -------
@@ -167,16 +170,29 @@ def tune_closed_form(
     params = model.get_params(deep=False)
     for settings in combinations:
         type(model)(**{**params, **settings}).own_settings()  # a mistake shows before the work
-    mask = held_out_rows(y_train, per_class, seed)
-    x_out, y_out = x_train[mask], y_train[mask]
-    rest = type(model)(**params).fit(x_train[~mask], y_train[~mask])
+    mask = np.zeros(len(y_train), dtype=bool)
+    if held_out is None:
+        mask = held_out_rows(y_train, per_class, seed)
+    x_out, y_out = held_out or (x_train[mask], y_train[mask])
+    rest, learnt = type(model)(**params), None
     candidates = []
     for number, settings in enumerate(combinations, 1):
         progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
-        accuracy = float(np.mean(rest.set_params(**settings).predict(x_out) == y_out))
+        own = rest.set_params(**settings).own_map(1)
+        through = None if own is None else str(own.to_state())
+        if number == 1 or through != learnt:
+            rest.fit(x_train[~mask], y_train[~mask])
+            learnt = through
+        accuracy = float(np.mean(rest.predict(x_out) == y_out))
         candidates.append({**settings, "held_out_accuracy": accuracy})
     candidates.sort(key=lambda c: -c["held_out_accuracy"])
-    return _found(mask, per_class, tried, seed, candidates)
+    found = _found(mask, per_class, tried, seed, candidates)
+    if held_out is not None:
+        found |= {
+            "chosen_on": f"{len(y_out)} validation samples",
+            "trained_on": f"{len(y_train)} training samples",
+        }
+    return found
 
 
 def _found(
@@ -297,7 +313,8 @@ def tune_experiment(
             "expected statistics_from=first-task where settings are chosen on the first task, "
             "got 'whole-training-set'"
         )
-    tasks = experiment.tasks(experiment.load(data_dir))
+    data = experiment.load(data_dir)
+    tasks = experiment.tasks(data)
     tasks = tasks[:1] if first_task else tasks
     features = experiment.features(tasks, resolve_device(device))
     x, y = pooled(tasks, "train")
@@ -311,7 +328,7 @@ def tune_experiment(
         scaling = InputSettings.of(experiment.plan).to_dict()
         closed = CLOSED_FORM[method](features=features, device=device, **scaling)
         grid = closed.named_today(grid)
-        found = tune_closed_form(closed, x, y, grid, **how)
+        found = tune_closed_form(closed, x, y, grid, held_out=_validation(data, y), **how)
         settings = {key: value for key, value in settings.items() if key not in NETWORK}
     record = {
         "kind": "tune",
@@ -370,3 +387,11 @@ def record_of_model(found: Mapping[str, Any], out: Path, command: str) -> dict[s
     }
     write_record(make_folder(out) / "tune.json", record)
     return record
+
+
+def _validation(data: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The validation samples of a data set that has some, of the classes in y."""
+    if not hasattr(data, "x_val"):
+        return None
+    rows = np.isin(data.y_val, y)
+    return data.x_val[rows], data.y_val[rows]

@@ -27,7 +27,6 @@ from redunet.experiments.streams import AnyTask, pooled
 from redunet.files import make_folder
 from redunet.progress import Progress, silent
 
-
 _MOST_CONFUSED = 50
 """Classes up to which a record has a confusion matrix; with more it would be all of the record."""
 

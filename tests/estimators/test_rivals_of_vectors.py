@@ -156,12 +156,13 @@ def test_a_map_of_its_own_comes_after_the_features_that_are_given(
 
 def test_a_map_cannot_change_once_something_is_learnt(tmp_path: Path) -> None:
     X, y = DIGITS[FEW], LABELS[FEW]
-    for model, name, value in (
+    for untaught, name, value in (
         (RanPAC(30), "n_projections", 31),
         (RanPAC(30), "seed", 1),
         (KLDA(30), "gamma", 3.0),
         (FeCAM(), "tukey", True),
     ):
+        model: Any = clone(untaught)
         model.fit(X, y).set_params(**{name: value})
         with pytest.raises(SettingsError, match=f"{name}.* changed since the model was fitted"):
             model.predict(X)
@@ -181,7 +182,7 @@ def test_a_file_whose_map_is_not_that_of_its_settings_is_refused(tmp_path: Path)
 def test_scores_that_are_all_negative_or_zero_give_equal_probabilities() -> None:
     model = AIR().fit([[1.0, 0.0], [0.0, 1.0]], [0, 1])
     shares = model.predict_proba([[-1.0, -1.0], [0.0, 0.0], [3.0, 0.0]])
-    np.testing.assert_allclose(shares, [[0.5, 0.5], [0.5, 0.5], [1, 0]])
+    np.testing.assert_allclose(shares, [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize("d", [8, 60, 700])

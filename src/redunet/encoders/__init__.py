@@ -4,7 +4,8 @@
 from a folder in Hugging Face layout; nothing is ever fetched. Every sample is
 encoded by itself and by one thread, so the bits of its vector depend on no other
 sample, on no batch and on no number of threads; they may differ between machines,
-devices and versions of the libraries.
+devices and versions of the libraries. On a GPU images go through in batches, always
+of one shape.
 """
 
 from redunet.encoders.base import Encoder, EncoderId

@@ -18,6 +18,8 @@ from torch import Tensor
 from redunet.errors import DataError
 
 _LONGEST_NAME = 256
+_BATCH = 64
+"""Images at a time, on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,14 @@ class Network:
         From a sample to a tensor; called for one sample at a time.
     vector : callable
         From that tensor to a vector, (n_features,); called by several threads.
+    batch : callable, default=None
+        From such tensors of one shape, (n, ...), to vectors, (n, n_features): on a GPU, where
+        a sample at a time would leave it idle.
     """
 
     prepare: Callable[[Any], Tensor]
     vector: Callable[[Tensor], Tensor]
+    batch: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,24 +120,41 @@ class Encoder:
     def __call__(self, samples: Sequence[Any] | NDArray[Any]) -> NDArray[np.float32]:
         """Vectors, (n, n_features), of n texts, or of n images of ``image_shape`` as uint8."""
         network = self.network
-
-        def one(prepared: Tensor) -> Tensor:
-            with torch.inference_mode():
-                return network.vector(prepared.to(self.device)).cpu()
-
         prepared = [network.prepare(sample) for sample in samples]
-        threads = torch.get_num_threads() if self.device == "cpu" else 1
-        with _same_bits(), ThreadPoolExecutor(max(1, threads)) as pool:
-            vectors = list(pool.map(one, prepared))
-        if not vectors:
+        if not prepared:
             return np.empty((0, self.n_features), dtype=np.float32)
-        found = torch.stack(vectors).numpy()
+        threads = torch.get_num_threads() if self.device == "cpu" else 1
+        with _same_bits():
+            if self.device == "cpu" or network.batch is None:
+                found = self._one_by_one(prepared, threads)
+            else:
+                found = self._in_batches(prepared, network.batch)
         if found.shape[1] != self.n_features or not np.isfinite(found).all():
             raise DataError(
                 f"expected {self.n_features} finite values a vector from the encoder "
                 f"{self.id.name}, got {found.shape[1]}, or infinite ones: take other weights"
             )
         return found
+
+    def _one_by_one(self, prepared: list[Tensor], threads: int) -> NDArray[np.float32]:
+        def one(sample: Tensor) -> Tensor:
+            with torch.inference_mode():
+                return self.network.vector(sample.to(self.device)).cpu()
+
+        with ThreadPoolExecutor(max(1, threads)) as pool:
+            return torch.stack(list(pool.map(one, prepared))).numpy()
+
+    def _in_batches(
+        self, prepared: list[Tensor], batch: Callable[[Tensor], Tensor]
+    ) -> NDArray[np.float32]:
+        """Always of one shape, the last one padded, so that the same operations are chosen."""
+        found = []
+        for start in range(0, len(prepared), _BATCH):
+            some = torch.cat(prepared[start : start + _BATCH])
+            padded = torch.cat([some, some.new_zeros(_BATCH - len(some), *some.shape[1:])])
+            with torch.inference_mode():
+                found.append(batch(padded.to(self.device))[: len(some)].cpu())
+        return torch.cat(found).numpy()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,12 @@ def load_lite_network(name: str, weights: Path, device: str) -> Network:
     model = model.eval().to(device)
     side = lite_shape(name)[0] - _BORDER
 
-    def vector(image: Tensor) -> Tensor:
-        found: Tensor = model.extract_features(image).mean(dim=(2, 3))[0]
+    def batch(images: Tensor) -> Tensor:
+        found: Tensor = model.extract_features(images).mean(dim=(2, 3))
         return found
 
     # TensorFlow's constants for these networks.
-    return Network(lambda image: _prepared(image, side, [127.0] * 3, [128.0] * 3), vector)
+    return _network(lambda image: _prepared(image, side, [127.0] * 3, [128.0] * 3), batch)
 
 
 def folder_shape(folder: Path) -> tuple[int, int, int]:
@@ -74,11 +75,16 @@ def load_folder_network(folder: Path, device: str) -> Network:
     mean = [255.0 * value for value in said.get("image_mean", [0.5] * 3)]
     deviation = [255.0 * value for value in said.get("image_std", [0.5] * 3)]
 
-    def vector(image: Tensor) -> Tensor:
-        hidden: Tensor = model(pixel_values=image).last_hidden_state[0]
-        return hidden.mean(dim=(1, 2)) if hidden.ndim == 3 else hidden[0]
+    def batch(images: Tensor) -> Tensor:
+        hidden: Tensor = model(pixel_values=images).last_hidden_state
+        return hidden.mean(dim=(2, 3)) if hidden.ndim == 4 else hidden[:, 0]
 
-    return Network(lambda image: _prepared(image, crop, mean, deviation), vector)
+    return _network(lambda image: _prepared(image, crop, mean, deviation), batch)
+
+
+def _network(prepare: Callable[[Any], Tensor], batch: Callable[[Tensor], Tensor]) -> Network:
+    """A network of images, one at a time or several."""
+    return Network(prepare, lambda image: batch(image)[0], batch)
 
 
 def _prepared(

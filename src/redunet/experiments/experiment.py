@@ -123,7 +123,12 @@ class Experiment:
     @property
     def title(self) -> str:
         """What the data is called in tables."""
-        return datasets.TITLES.get(self.data, Path(self.data).name)
+        return datasets.title(self.data) if self._is_known else Path(self.data).name
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the data is a data set that has a name, rather than a file."""
+        return self.data.partition("+")[0] in datasets.LOADERS
 
     @property
     def seed(self) -> int:
@@ -160,7 +165,7 @@ class Experiment:
 
     def load(self, data_dir: Path | None = None) -> LabelledImages:
         """The data set."""
-        if self.data in datasets.LOADERS or not own_data.is_file(self.data):
+        if self._is_known or not own_data.is_file(self.data):
             if self.label is not None or self.test is not None:
                 raise SettingsError(
                     f"expected --label and --test with a file of your own, got the data set "

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from redunet.encoders import Encoder
+from redunet.encoders.fitting import fitted_arrays
 from redunet.errors import DataError
-from redunet.user_data.pixels import fitted
 from redunet.user_data.source import Batch, Source
 
 
@@ -71,14 +70,4 @@ class _Kept:
 
 def _samples(X: NDArray[Any], encoder: Encoder) -> Any:
     """Samples as the encoder takes them: images of an array are scaled and cropped like files."""
-    shape = encoder.image_shape
-    if shape is None or X.shape[1:] == shape:
-        return X
-    if X.dtype != np.uint8 or X.shape[3:] not in ((), (1,), (3,)):
-        raise DataError(
-            f"expected images of (height, width) or (height, width, 3) as uint8, got "
-            f"{X.shape[1:]} of {X.dtype}: convert them"
-        )
-    grey = X.shape[3:] != (3,)
-    images = X.reshape(X.shape[:3]) if grey else X
-    return np.stack([fitted(Image.fromarray(image), shape) for image in images])
+    return X if encoder.image_shape is None else fitted_arrays(X, encoder.image_shape)

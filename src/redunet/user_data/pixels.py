@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from redunet.encoders.fitting import fitted
 from redunet.errors import DataError, FileAccessError
 from redunet.untrusted import open_regular
 from redunet.user_data.source import MOST_VALUES, check_weight
@@ -85,13 +86,6 @@ def resized(file: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bool
             over = plain.convert("RGBA")
             plain = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
         return fitted(plain, shape), frames
-
-
-def fitted(image: Image.Image, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The pixels of an image, scaled to cover a shape and cropped to it around its centre."""
-    mode = "RGB" if len(shape) == 3 else "L"
-    size = (shape[1], shape[0])
-    return np.asarray(ImageOps.fit(image.convert(mode), size, Image.Resampling.BICUBIC))
 
 
 def is_colour(file: Path) -> bool:

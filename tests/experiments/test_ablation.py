@@ -274,7 +274,7 @@ def test_settings_chosen_for_a_recipe_are_used(monkeypatch: pytest.MonkeyPatch) 
         Method.of("qda", Experiment.of(data, recipe="images-fast")) for data in ("digits", "mnist")
     )
     assert here.settings == {"shrinkage": 0.2, "distance": "gaussian"}
-    assert here.chosen == "chosen on training data"
+    assert here.chosen == "chosen on training or validation data"
     assert elsewhere.settings == {"shrinkage": 0.5, "distance": "gaussian"}
     assert elsewhere.chosen == "the defaults"
 

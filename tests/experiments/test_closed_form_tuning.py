@@ -108,7 +108,7 @@ def test_the_command_leaves_a_record_and_never_touches_test_data(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "svm"], "expected method to be one of redunet, ncm, lda, ridge, qda"),
+        (["--method", "svm"], "expected method to be one of redunet, ncm, lda, ridge, qda, slda"),
         (["--method", "lda"], "expected settings among shrinkage to search, got none"),
         (["--method", "lda", "--search", "regularization=2"], "above 0 and at most 1, got 2"),
     ],
@@ -157,3 +157,38 @@ def test_comparisons_take_what_was_chosen(data: str) -> None:
         best = record["chosen"]["held_out"]
         chosen = {key: value for key, value in best.items() if key != "held_out_accuracy"}
         assert settings == CLOSED_FORM[method].named_today(chosen)
+
+
+def test_a_map_of_its_own_can_be_searched_and_is_learnt_through_once() -> None:
+    X, y = digits_train()
+    grid: dict[str, list[Any]] = {"n_projections": [20, 60], "ridge": [1e-3, 1.0]}
+    found = tune_closed_form(CLOSED_FORM["ranpac"](), X, y, grid, per_class=15)
+    mask = held_out_rows(y, 15, seed=0)
+    for candidate in found["candidates"]:
+        own = {key: candidate[key] for key in grid}
+        never = CLOSED_FORM["ranpac"](**own).fit(X[~mask], y[~mask])
+        assert candidate["held_out_accuracy"] == never.score(X[mask], y[mask])
+
+
+def test_validation_data_of_a_data_set_is_what_settings_are_chosen_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = digits_train()
+    data = SimpleNamespace(
+        name="digits",
+        x_train=X[::2],
+        y_train=y[::2],
+        x_val=X[1::2],
+        y_val=y[1::2],
+        x_test=Untouchable(),
+        y_test=y,
+    )
+    monkeypatch.setattr(Experiment, "load", lambda self, folder: data)
+    words = ["tune", "--method", "lda", "--search", "shrinkage=0.001,0.5", "--out", str(tmp_path)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    record = json.loads((tmp_path / "tune.json").read_text())
+    assert record["chosen_on"] == f"{len(y) // 2} validation samples"
+    assert record["trained_on"] == f"{len(y) - len(y) // 2} training samples"
+    for one in record["candidates"]:
+        model = CLOSED_FORM["lda"](one["shrinkage"]).fit(X[::2].reshape(-1, 64), y[::2])
+        assert one["held_out_accuracy"] == model.score(X[1::2].reshape(-1, 64), y[1::2])

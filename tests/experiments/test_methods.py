@@ -20,9 +20,19 @@ def method(key: str, data: str, **changes: Any) -> Method:
 
 def test_what_is_random() -> None:
     fixed = [key for key in NAMES if not method(key, "mnist").random]
-    assert fixed == ["redunet", "ncm", "lda", "ridge", "qda"]
+    assert fixed == ["redunet", "ncm", "lda", "ridge", "qda", "slda", "air", "fecam"]
     assert all(method(key, "cifar10").random for key in NAMES)
     assert method("redunet", "mnist", train_per_class=9).random  # the seed draws the samples
+    assert all(method(key, "mnist", shuffle=True).random for key in NAMES)
+
+
+def test_settings_chosen_for_vectors_hold_for_any_recipe_that_leaves_them_as_they_are() -> None:
+    for recipe, changes in ((None, {}), ("embeddings", {"features": "pixels"}), ("features", {})):
+        plain = Experiment.of("clinc150", recipe=recipe, changes=changes)
+        assert Method.of("ranpac", plain).settings == {"n_projections": 10000, "ridge": 0.03}
+    changed = {"features": "random-relu"}
+    lifted = Experiment.of("clinc150", recipe="embeddings", changes=changed)
+    assert Method.of("ranpac", lifted).settings["n_projections"] == 2000
 
 
 def test_the_network_has_the_papers_settings_where_there_are_some() -> None:

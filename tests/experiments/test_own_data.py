@@ -16,6 +16,7 @@ from PIL import Image
 from sklearn.datasets import load_wine
 
 from redunet import ReduNetClassifier
+from redunet.estimators import CLOSED_FORM
 from redunet.experiments import own_data
 from tests.own_data import done, refused
 from tests.small_images import images_of
@@ -90,12 +91,13 @@ def test_test_data_of_ones_own(tmp_path: Path) -> None:
     test = tmp_path / "test.parquet"
     pa.parquet.write_table(pa.table({**table, "cultivar": NAMES[rows[120:]]}), test)
     words = ("--data", train, "--test", test, "--label", "cultivar", "--set", "n_tasks=3")
-    done("compare", *words, "--set", "n_components=3", "--out", tmp_path / "out")
+    few = ("--set", "ranpac.n_projections=30", "--set", "klda.n_projections=30")
+    done("compare", *words, *few, "--set", "n_components=3", "--out", tmp_path / "out")
     record = record_of(tmp_path / "out")
     assert record["stream"][-1]["test_samples"] == 58
     assert record["split"] == "the samples of test.parquet"
     methods = [method["method"] for method in record["methods"]]
-    assert methods == ["redunet", "subspace", "ncm", "lda", "ridge", "qda"]  # vectors
+    assert methods == ["redunet", "subspace", *CLOSED_FORM]  # vectors
     assert record["missing"] == []
 
 

@@ -25,10 +25,15 @@ from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Sharpness
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import (
+    AIR,
+    KLDA,
+    SLDA,
     Estimator,
+    FeCAM,
     LinearDiscriminant,
     NearestMean,
     QuadraticDiscriminant,
+    RanPAC,
     Ridge,
 )
 from redunet.estimators.lazy import StreamingWarning
@@ -146,7 +151,7 @@ def test_one_and_two_classes(labels: list[Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [None, X])
 @pytest.mark.parametrize(
-    "estimator", [NearestMean, LinearDiscriminant, QuadraticDiscriminant, Ridge]
+    "estimator", [NearestMean, LinearDiscriminant, QuadraticDiscriminant, Ridge, AIR, SLDA, FeCAM]
 )
 def test_closed_form_estimators(estimator: Any, data: Any, tmp_path: Path) -> None:
     for options in ({}, {"normalize": "class", "input_range": (0, 16)}):
@@ -163,6 +168,20 @@ def test_a_correlation_distance_is_exported(tmp_path: Path) -> None:
     model = QuadraticDiscriminant(distance="correlation").fit(X, Y)
     export(model, tmp_path / "m.onnx", X)
     same_labels(model, tmp_path / "m.onnx", X)
+
+
+@pytest.mark.parametrize(
+    "model", [RanPAC(40), KLDA(40), FeCAM(tukey=True)], ids=lambda model: model.kind
+)
+def test_a_map_of_its_own_is_exported_too(model: Any, tmp_path: Path) -> None:
+    model.fit(X[::2], NAMES[::2])
+    for data in (None, X):
+        found = export(model, tmp_path / "m.onnx", data)
+        assert found.made == ("random input" if data is None else "")
+        assert "the feature map" in found.holds
+        same_labels(model, tmp_path / "m.onnx", X)
+    with pytest.raises(SettingsError, match="expected a model that can stand without its feature"):
+        export(model, tmp_path / "m.onnx", X, without_features=True)
 
 
 ALONE = """

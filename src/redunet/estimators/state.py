@@ -21,6 +21,7 @@ from redunet.encoders import EncoderId
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.rejection import Calibration
+from redunet.features import FeatureMap
 
 T = TypeVar("T")
 
@@ -205,6 +206,11 @@ class Fitted(BaseEstimator):
     def n_features_in_(self) -> int:
         """The number of values of a raw sample."""
         return self._fitted().n_features_in
+
+    @property
+    def feature_map_(self) -> FeatureMap | None:
+        """What samples go through: ``features``, then the method's own map; None without any."""
+        return self._fitted().embedding.features
 
     @property
     def resize_images_(self) -> bool:

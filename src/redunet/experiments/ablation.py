@@ -84,7 +84,7 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
         if features == _features(shared.experiment):
             vectors, d = shared.vectors(x_test), shared.n_features
             reader = shared.experiment.estimator(None, shared.device, shared.memory)
-            reader.remember(shared.moments(model))
+            reader.remember(model.moments_)
         else:
             mapped = ones[0].features(shared.tasks, resolve_device(shared.device))
             reader = ones[0].estimator(mapped, shared.device, shared.memory)

@@ -55,6 +55,33 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "ridge": {"ridge": 0.1},
         "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
+    (None, "clinc150"): {
+        "lda": {"shrinkage": 1e-05},
+        "ridge": {"ridge": 0.003},
+        "qda": {"distance": "gaussian", "shrinkage": 0.95},
+        "air": {"ridge": 0.01},
+        "fecam": {"alpha": 10},
+        "ranpac": {"n_projections": 10000, "ridge": 0.03},
+        "klda": {"n_projections": 5000, "gamma": 0.01, "shrinkage": 0.003},
+    },
+    (None, "fashion_mnist+efficientnet-lite2"): {
+        "lda": {"shrinkage": 1e-06},
+        "ridge": {"ridge": 1e-06},
+        "qda": {"distance": "gaussian", "shrinkage": 0.5},
+        "air": {"ridge": 0.0001},
+        "fecam": {"alpha": 1, "tukey": True},
+        "ranpac": {"n_projections": 5000, "ridge": 1e-06},
+        "klda": {"n_projections": 5000, "gamma": 0.01, "shrinkage": 0.0001},
+    },
+    (None, "cifar10+efficientnet-lite2"): {
+        "lda": {"shrinkage": 0.01},
+        "ridge": {"ridge": 0.001},
+        "qda": {"distance": "gaussian", "shrinkage": 0.5},
+        "air": {"ridge": 0.001},
+        "fecam": {"alpha": 1, "tukey": True},
+        "ranpac": {"n_projections": 5000, "ridge": 0.01},
+        "klda": {"n_projections": 5000, "gamma": 1, "shrinkage": 0.1},
+    },
     ("directions", "digits"): _DIGITS,
     ("images-best", "cifar10"): {
         "lda": {"shrinkage": 0.003},
@@ -87,8 +114,10 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "qda": {"shrinkage": 0.1, "distance": "gaussian"},
     },
 }
-"""Settings of closed-form methods chosen on training data by `redunet tune --method`, by recipe
-(None: the usual features) and data set; elsewhere they have their defaults."""
+"""Settings of closed-form methods chosen on training or validation data by `redunet tune --method`,
+by recipe (None: the usual features) and data set; elsewhere they have their defaults."""
+
+_CHOSEN_ON = "chosen on training or validation data"
 
 _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 
@@ -155,7 +184,7 @@ class Method:
         chosen_here = _chosen_for(experiment).get(key)
         usual = {**defaults, **(chosen_here or {})}
         settings = _without_seed(CLOSED_FORM[key](**{**usual, **own}).own_settings())
-        chosen = "the defaults" if chosen_here is None else "chosen on training data"
+        chosen = "the defaults" if chosen_here is None else _CHOSEN_ON
         if own or not defaults:
             chosen = "set for this run" if own else "nothing to choose"
         return cls(key, experiment, settings, usual, chosen)

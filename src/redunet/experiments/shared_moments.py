@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redunet.core.moments import ClassMoments
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.settings import resolve_device
 from redunet.experiments.experiment import Experiment
@@ -46,8 +45,6 @@ class SharedMoments:
     ) -> None:
         self.experiment, self.tasks = experiment, tuple(tasks)
         self.device, self.memory = device, memory
-        self._learnt: ClassMoments | None = None
-        self._on_device: ClassMoments | None = None
         self._vectors: NDArray[Any] | None = None
         self._answering: Any = None
 
@@ -80,7 +77,7 @@ class SharedMoments:
 
         def labels(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
             self._answering = None  # what it has built is not needed any more
-            estimator = method.estimator(self.device, self.memory).remember(self.moments(model))
+            estimator = method.estimator(self.device, self.memory).remember(model.moments_)
             self._answering = estimator
             found = self._readings(estimator, X, method.readings)
             if isinstance(estimator, ReduNetClassifier) and estimator.n_layers:
@@ -93,7 +90,7 @@ class SharedMoments:
 
         def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
             estimator = method.estimator(self.device, self.memory).set_params(n_layers=0)
-            return self._readings(estimator.remember(self.moments(model)), X, method.readings)
+            return self._readings(estimator.remember(model.moments_), X, method.readings)
 
         return Evaluation(
             folder,
@@ -106,13 +103,6 @@ class SharedMoments:
             after_task,
             {"n_features": lambda model: self.n_features, **(at_end or {})},
         )
-
-    def moments(self, model: ReduNetClassifier) -> ClassMoments:
-        """A model's moments on the device, moved there once for all methods."""
-        if self._on_device is None or model.moments_ is not self._learnt:
-            self._learnt = model.moments_
-            self._on_device = model.moments_.to(resolve_device(self.device))
-        return self._on_device
 
     def vectors(self, samples: NDArray[Any]) -> NDArray[Any]:
         """Vectors of test samples: those of the last call, and perhaps more after them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redunet.estimators import (
     Estimator,
+    FeCAM,
     NearestMean,
     QuadraticDiscriminant,
     ReduNetClassifier,
@@ -44,10 +45,12 @@ def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
         held.append("the mean of each class")
     elif isinstance(model, QuadraticDiscriminant):
         held.append("the mean and the shrunk covariance of each class")
+    elif isinstance(model, FeCAM):
+        held.append("the mean and the shrunk correlations of each class")
     else:
         held.append("weights and an offset for each class")
-    of_data = held_of_data(model.features)
-    if model.features is not None:
+    of_data = held_of_data(model.feature_map_)
+    if model.feature_map_ is not None:
         held.append(f"the feature map{f', with {of_data}' if of_data else ''}")
     return tuple(held)
 
@@ -58,4 +61,6 @@ def revealed(model: Estimator, layers: int) -> str | None:
         return "second moment" if layers or model.readout == "coding" else None
     if isinstance(model, NearestMean):
         return "mean"
+    if isinstance(model, FeCAM):
+        return "mean and correlations"
     return "mean and covariance" if isinstance(model, QuadraticDiscriminant) else None

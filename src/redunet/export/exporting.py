@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import Label
 from redunet.errors import DataError, SettingsError
-from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import Settings, parse_memory
 from redunet.export.checking import Answers, compare, drawn_vectors, random_samples
@@ -121,8 +121,8 @@ def export(
     if without_features:
         model = over_vectors(model)
     labels, shape = model.moments_.labels, input_shape(model)
-    if model.features is not None:
-        feature_module(model.features)  # an error comes before the work
+    if model.feature_map_ is not None:
+        feature_module(model.feature_map_)  # an error comes before the work
     progress("answering the samples", 0.0)
     checks = _Checks.of(model, X)
     every = list(forms(model, layers == "all"))
@@ -160,8 +160,13 @@ def export(
 def over_vectors(model: Estimator) -> Estimator:
     """The same model without its feature map, to be given feature vectors."""
     state = model._fitted()
-    if model.features is None:
+    if model.feature_map_ is None:
         return model
+    if has_own_map(model):
+        raise SettingsError(
+            f"expected a model that can stand without its feature map, got one of "
+            f"{type(model).__name__}, which has its own: export it with the map"
+        )
     embedding = Embedding(None, state.embedding.normalize, state.embedding.input_range)
     other = type(model)(**(model.get_params(deep=False) | {"features": None}))
     # What was built from the moments is shared: the network is the same.
@@ -169,6 +174,11 @@ def over_vectors(model: Estimator) -> Estimator:
         state, embedding=embedding, feature_names=None, resize=False, encoder=None
     )
     return other
+
+
+def has_own_map(model: Estimator) -> bool:
+    """Whether a model's method has a feature map of its own."""
+    return isinstance(model, ClosedForm) and model.own_map(1) is not None
 
 
 @dataclass(frozen=True)
@@ -195,8 +205,10 @@ class _Checks:
         if X is not None:
             rows = model._rows_to_predict(model._fitted(), X)
             return cls(Answers.of(model, rows), None, "")
-        if model.features is None:
+        if model.feature_map_ is None:
             return cls(Answers.of(model, drawn_vectors(model)), None, "drawn from the moments")
+        if has_own_map(model):
+            return cls(Answers.of(model, random_samples(model)), None, "random input")
         vectors = Answers.of(over_vectors(model), drawn_vectors(model))
         return cls(
             Answers.of(model, random_samples(model)),

@@ -250,7 +250,7 @@ class Scores(nn.Module):
         """Rows of sum 1, (n, k)."""
         if self.scale is not None:
             return torch.softmax(scores * self.scale, 1)
-        positive = scores.clamp(min=0.0)
+        positive = scores.clamp(min=TINY)  # of none above 0, all alike
         return positive / positive.sum(1, keepdim=True)
 
 

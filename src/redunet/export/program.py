@@ -117,7 +117,8 @@ def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
 
 def input_shape(model: Estimator) -> tuple[int, ...]:
     """The shape of one raw sample."""
-    return (model.n_features_in_,) if model.features is None else model.features.input_shape
+    features = model.feature_map_
+    return (model.n_features_in_,) if features is None else features.input_shape
 
 
 def program(model: Estimator, form: Form) -> Program:
@@ -129,7 +130,8 @@ def program(model: Estimator, form: Form) -> Program:
     form : Form
         One of those that `forms` gives.
     """
-    before = [] if model.features is None else [feature_module(model.features)]
+    features = model.feature_map_
+    before = [] if features is None else [feature_module(features)]
     if model.normalize == "constant":
         before.append(WithConstant(model.moments_.n_features - 1))
     if isinstance(model, ReduNetClassifier):

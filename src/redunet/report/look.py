@@ -60,7 +60,7 @@ class Look:
             return model
         bare = ReduNetClassifier(
             n_layers=0,
-            features=model.features,
+            features=model.feature_map_,
             normalize=model.normalize,
             input_range=model.input_range,
             device=model.device,

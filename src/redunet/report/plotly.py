@@ -12,7 +12,8 @@ from redunet.report.blocks import INK, STRONG, Curve, HeatMap, Images, Lines, Vi
 MARKERS = {
     "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "D": "diamond",
     "x": "x-thin-open", "P": "cross", "X": "x", "<": "triangle-left", ">": "triangle-right",
-    "h": "hexagon", "p": "pentagon", "*": "star",
+    "h": "hexagon", "p": "pentagon", "*": "star", "8": "octagon", "H": "hexagon2",
+    "d": "diamond-tall",
 }  # fmt: skip
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot", "": "solid"}
 RISING = ((0.0, "var(--low)"), (0.5, "var(--middle)"), (1.0, "var(--high)"))

@@ -20,6 +20,7 @@ from redunet.report.numbers import (
     Record,
     accuracy_cells,
     in_bytes,
+    in_seconds,
     is_same,
     last,
     paper_rows,
@@ -155,6 +156,50 @@ def recipes_table(records: Sequence[Record]) -> str:
     return markdown_table(Table("", heads, rows))
 
 
+def vectors_table(records: Sequence[Record]) -> str:
+    """Methods behind an encoder after the last task, best first, with what each costs."""
+    methods = [(record, method) for record in records for method in record["methods"]]
+    rows: list[list[str]] = []
+    ours = []
+    for record, method in sorted(methods, key=lambda pair: -last(pair[1]).mean):
+        name = method["name"]
+        if "n_projections" in method["settings"]:
+            name += f", {method['settings']['n_projections']:,} projections"
+        if method["method"] == "redunet":
+            ours.append(len(rows))
+            name += " (ours)"
+        machine = method["runs"][0]["machine"]
+        rows.append(
+            [
+                name,
+                shown(last(method), 4),
+                in_seconds(_learning_seconds(record, method)),
+                in_bytes(_kept(method)),
+                in_seconds(_answer_seconds(method)),
+                machine["gpu"] or f"CPU, {machine['threads']} thread",
+            ]
+        )
+    headings = ["", "accuracy", "seconds to learn", "file", "seconds for 1,000 answers", "on"]
+    return markdown_table(Table("", headings, rows, strong=ours))
+
+
+def _learning_seconds(record: Record, method: Record) -> float:
+    """Seconds for all tasks, and then until a first answer, mean over seeds."""
+    n = record["stream"][-1]["test_samples"]
+    taken: list[float] = []
+    for run in method["runs"]:
+        after = run["tasks"][-1]["seconds"]
+        building = float(after["evaluate"] - after["answer_1000"] * n / 1000)
+        taken.append(sum(task["seconds"]["learn"] for task in run["tasks"]) + max(0.0, building))
+    return sum(taken) / len(taken)
+
+
+def _answer_seconds(method: Record) -> float:
+    """Seconds for 1,000 answers once all is built, mean over seeds."""
+    taken = [float(run["tasks"][-1]["seconds"]["answer_1000"]) for run in method["runs"]]
+    return sum(taken) / len(taken)
+
+
 def joint_table(records: Sequence[Record]) -> str:
     """Incremental and joint training after each task, as the demonstration compares them."""
     (record,) = records
@@ -175,6 +220,7 @@ TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
     "recipe table": recipe_table,
     "recipes table": recipes_table,
     "joint table": joint_table,
+    "vectors table": vectors_table,
 }
 
 

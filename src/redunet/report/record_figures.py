@@ -28,6 +28,11 @@ STYLES = {
     "lda": ("#009E73", ">"),
     "ridge": ("#8a6d3b", "h"),
     "qda": ("#117a8b", "p"),
+    "slda": ("#332288", "8"),
+    "air": ("#999933", "H"),
+    "fecam": ("#882255", "P"),
+    "ranpac": ("#AA4499", "X"),
+    "klda": ("#CC6677", "d"),
 }
 """Colours and markers of methods on class moments; those by gradient descent bring their own."""
 

@@ -148,7 +148,7 @@ def _names(model: Estimator) -> list[str] | None:
 
 
 def _feature_map(model: Estimator) -> Found | None:
-    features = model.features
+    features = model.feature_map_
     if features is None:
         return None
     values, _ = features.to_state()

@@ -51,7 +51,7 @@ growth: setup ## Measure how networks grow with their classes, some minutes; nee
 	$(BIN)/python -m benchmarks.growth_page
 
 tables: setup ## Make the tables and pictures of README and docs from the records
-	$(BIN)/python -m redunet.report.readme README.md docs/results.md docs/recipes.md --figures
+	$(BIN)/python -m redunet.report.readme README.md docs/results.md docs/recipes.md docs/vectors.md --figures
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format

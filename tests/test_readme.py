@@ -19,7 +19,7 @@ from redunet import ReduNetClassifier
 from redunet.report.numbers import is_same
 from redunet.report.readme import filled, main
 from tests.own_data import done
-from tests.records import README, RECIPES, RESULTS, ROOT, record
+from tests.records import README, RECIPES, RESULTS, ROOT, VECTORS, record
 
 
 def test_every_python_example_runs(
@@ -81,6 +81,8 @@ def test_the_tables_are_those_of_the_records() -> None:
     assert README.count(" table: results/") == 1
     assert filled(RESULTS, ROOT / "docs") == RESULTS
     assert RESULTS.count(" table: ../results/") == 8
+    assert filled(VECTORS, ROOT / "docs") == VECTORS
+    assert VECTORS.count(" table: ../results/") == 3
     assert filled(RECIPES, ROOT / "docs") == RECIPES
     assert RECIPES.count(" table: ../results/") == 9
 

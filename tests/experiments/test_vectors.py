@@ -97,12 +97,15 @@ def test_the_table_has_accuracy_and_costs(tmp_path: Path) -> None:
             assert "answer_1000" not in run["tasks"][0]["seconds"]
             assert run["tasks"][-1]["bytes"]["moments"] > 0
     heads, _, *rows = vectors_table([record]).splitlines()
-    assert heads == ("|  | accuracy | seconds to learn | file | seconds for 1,000 answers | on |")
+    assert heads == (
+        "|  | accuracy | beside ReduNet | seconds to learn | file | seconds for 1,000 answers | on |"
+    )
     assert len(rows) == len(METHODS)
     shown = [float(row.split("|")[2].split()[0]) for row in rows]
     assert shown == sorted(shown, reverse=True)
     assert any("RanPAC, 30 projections" in row for row in rows)
-    assert all("CPU, 1 thread" in row for row in rows)
+    assert all("CPU, threads: 1" in row for row in rows)
+    assert all("| – |" in row for row in rows)  # no ReduNet to stand beside
 
 
 def test_records_of_many_classes_have_no_confusion_matrix(tmp_path: Path) -> None:

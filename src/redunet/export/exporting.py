@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import Label
 from redunet.errors import DataError, SettingsError
-from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier
+from redunet.estimators import ClosedForm, Estimator, FeCAM, ReduNetClassifier
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import Settings, parse_memory
 from redunet.export.checking import Answers, compare, drawn_vectors, random_samples
@@ -208,7 +208,10 @@ class _Checks:
         if model.feature_map_ is None:
             return cls(Answers.of(model, drawn_vectors(model)), None, "drawn from the moments")
         if has_own_map(model):
-            return cls(Answers.of(model, random_samples(model)), None, "random input")
+            samples = random_samples(model)
+            if isinstance(model, FeCAM):  # which takes roots
+                samples = np.abs(samples)
+            return cls(Answers.of(model, samples), None, "random input")
         vectors = Answers.of(over_vectors(model), drawn_vectors(model))
         return cls(
             Answers.of(model, random_samples(model)),

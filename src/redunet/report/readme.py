@@ -25,6 +25,7 @@ from redunet.report.numbers import (
     last,
     paper_rows,
     shown,
+    signed,
     task_headings,
     three,
 )
@@ -159,6 +160,7 @@ def recipes_table(records: Sequence[Record]) -> str:
 def vectors_table(records: Sequence[Record]) -> str:
     """Methods behind an encoder after the last task, best first, with what each costs."""
     methods = [(record, method) for record in records for method in record["methods"]]
+    networks = [last(one).mean for _, one in methods if one["method"] == "redunet"]
     rows: list[list[str]] = []
     ours = []
     for record, method in sorted(methods, key=lambda pair: -last(pair[1]).mean):
@@ -173,13 +175,15 @@ def vectors_table(records: Sequence[Record]) -> str:
             [
                 name,
                 shown(last(method), 4),
+                signed(last(method).mean - max(networks)) if networks else UNKNOWN,
                 in_seconds(_learning_seconds(record, method)),
                 in_bytes(_kept(method)),
-                in_seconds(_answer_seconds(method)),
-                machine["gpu"] or f"CPU, {machine['threads']} thread",
+                f"{_answer_seconds(method):.2g}",
+                machine["gpu"] or f"CPU, threads: {machine['threads']}",
             ]
         )
-    headings = ["", "accuracy", "seconds to learn", "file", "seconds for 1,000 answers", "on"]
+    headings = ["", "accuracy", "beside ReduNet", "seconds to learn", "file"]
+    headings += ["seconds for 1,000 answers", "on"]
     return markdown_table(Table("", headings, rows, strong=ours))
 
 

@@ -33,18 +33,26 @@ if TYPE_CHECKING:
         ReduNetError,
         SettingsError,
     )
+    from redunet.estimators.air import AIR
     from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
     from redunet.estimators.classifier import ReduNetClassifier
+    from redunet.estimators.fecam import FeCAM
+    from redunet.estimators.klda import KLDA
     from redunet.estimators.lazy import StreamingWarning
+    from redunet.estimators.ranpac import RanPAC
     from redunet.estimators.recipes import from_recipe
+    from redunet.estimators.slda import SLDA
 
 _HOMES = {
+    "AIR": "estimators.air",
     "AbstractLayer": "core.layer",
     "ClassMoments": "core.moments",
     "CodingLength": "core.readouts",
     "DataError": "errors",
     "DataTypeError": "errors",
+    "FeCAM": "estimators.fecam",
     "FileAccessError": "errors",
+    "KLDA": "estimators.klda",
     "Layer": "core.layer",
     "LearntFeaturesWarning": "estimators.base",
     "LeastSquares": "core.readouts",
@@ -54,10 +62,12 @@ _HOMES = {
     "NearestSubspace": "core.readouts",
     "NotFittedError": "estimators.base",
     "NumericalError": "errors",
+    "RanPAC": "estimators.ranpac",
     "ReduNet": "core.network",
     "ReduNetClassifier": "estimators.classifier",
     "ReduNetError": "errors",
     "ReducedLayer": "core.reduced_space",
+    "SLDA": "estimators.slda",
     "Schedule": "core.construction",
     "SettingsError": "errors",
     "StreamingWarning": "estimators.lazy",
@@ -68,11 +78,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "AIR",
+    "KLDA",
+    "SLDA",
     "AbstractLayer",
     "ClassMoments",
     "CodingLength",
     "DataError",
     "DataTypeError",
+    "FeCAM",
     "FileAccessError",
     "Layer",
     "LearntFeaturesWarning",
@@ -83,6 +97,7 @@ __all__ = [
     "NearestSubspace",
     "NotFittedError",
     "NumericalError",
+    "RanPAC",
     "ReduNet",
     "ReduNetClassifier",
     "ReduNetError",

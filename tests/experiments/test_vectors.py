@@ -85,7 +85,7 @@ def test_a_run_is_resumed_and_methods_are_added_later(tmp_path: Path) -> None:
             for method in (one, other)
         ]
         assert accuracies[0] == accuracies[1]
-    with pytest.raises(SettingsError, match="holds a run with another|with another n_projections"):
+    with pytest.raises(SettingsError, match="with another n_projections"):
         call(tmp_path / "parts", changes={"redunet": {"n_tasks": 3, "shuffle": True}})
 
 
@@ -97,9 +97,10 @@ def test_the_table_has_accuracy_and_costs(tmp_path: Path) -> None:
             assert "answer_1000" not in run["tasks"][0]["seconds"]
             assert run["tasks"][-1]["bytes"]["moments"] > 0
     heads, _, *rows = vectors_table([record]).splitlines()
-    assert heads == (
-        "|  | accuracy | beside ReduNet | seconds to learn | file | seconds for 1,000 answers | on |"
-    )
+    assert heads[2:-2].split(" | ") == [
+        *("", "accuracy", "beside ReduNet", "seconds to learn", "file"),
+        *("seconds for 1,000 answers", "on"),
+    ]
     assert len(rows) == len(METHODS)
     shown = [float(row.split("|")[2].split()[0]) for row in rows]
     assert shown == sorted(shown, reverse=True)

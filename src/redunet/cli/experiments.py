@@ -217,11 +217,12 @@ def compare(
 
     Methods: redunet; by gradient descent, for images, finetune, joint (all classes at once), lwf,
     ewc, si, and with exemplars icarl, er, derpp; in closed form ncm, lda, ridge, qda, and subspace
-    (ReduNet without layers). Those in closed form share ReduNet's features and class moments, which
-    are learnt once. Several commands may work on different methods of one --out at the same time;
-    the tables show all that is finished there. The regularisation of closed-form methods was chosen
-    for some recipes and data sets; for others choose it with redunet tune --method lda, and give it
-    by --set lda.shrinkage=VALUE.
+    (ReduNet without layers); for vectors also slda, air, fecam, ranpac, klda. Those in closed form
+    share ReduNet's features and class moments, which are learnt once; ranpac and klda have features
+    of their own behind them. Several commands may work on different methods of one --out at the
+    same time; the tables show all that is finished there. The regularisation of closed-form methods
+    was chosen for some recipes and data sets; for others choose it with redunet tune --method lda,
+    and give it by --set lda.shrinkage=VALUE.
 
     SETTINGS
 

@@ -85,7 +85,9 @@ def tune(
     encoder: EncoderName = None,
     text: Text = None,
     skip_bad: SkipBad = 0,
-    method: Annotated[str, typer.Option(help="redunet, lda, ridge or qda.")] = "redunet",
+    method: Annotated[
+        str, typer.Option(help="redunet, lda, ridge, qda, air, fecam, ranpac, ...")
+    ] = "redunet",
     recipe: RecipeName = None,
     config: Config = None,
     settings: Settings = None,

@@ -179,10 +179,10 @@ def test_a_file_whose_map_is_not_that_of_its_settings_is_refused(tmp_path: Path)
             read(tmp_path / "model")
 
 
-def test_scores_that_are_all_negative_or_zero_give_equal_probabilities() -> None:
+def test_of_scores_that_are_all_negative_the_highest_has_all_probability() -> None:
     model = AIR().fit([[1.0, 0.0], [0.0, 1.0]], [0, 1])
-    shares = model.predict_proba([[-1.0, -1.0], [0.0, 0.0], [3.0, 0.0]])
-    np.testing.assert_allclose(shares, [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
+    shares = model.predict_proba([[-1.0, -1.0], [0.0, 0.0], [3.0, 0.0], [-2.0, -1.0]])
+    np.testing.assert_allclose(shares, [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
 
 
 @pytest.mark.parametrize("d", [8, 60, 700])

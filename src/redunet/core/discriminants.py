@@ -11,6 +11,9 @@ from torch import Tensor
 from redunet.core.covariance import overall_mean, shares
 from redunet.core.linalg import cholesky
 
+LEAST_SCORE = 1e-12
+"""What a regression's highest score is raised to where it is less, for probabilities."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearScores:
@@ -112,9 +115,9 @@ def regression_scores(
 def positive_part(scores: Tensor) -> Tensor:
     """Regression scores as probabilities: those below 0 become 0, and rows have the sum 1.
 
-    Without an intercept all scores of a sample can be below 0, or 0: then all classes have the
-    same probability.
+    Without an intercept all scores of a sample can be below 0, or 0: then they are raised by as
+    much as makes the highest positive, so that it has all of the probability.
     """
-    positive = scores.clamp(min=0)
-    total = positive.sum(dim=1, keepdim=True)
-    return torch.where(total > 0, positive / total, 1 / scores.shape[1])
+    short = (LEAST_SCORE - scores.amax(dim=1, keepdim=True)).clamp(min=0)
+    positive = (scores + short).clamp(min=0)
+    return positive / positive.sum(dim=1, keepdim=True)

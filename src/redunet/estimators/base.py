@@ -433,14 +433,14 @@ class MomentEstimator(Fitted):
     ) -> NDArray[Any]:
         """Samples to learn or withdraw, as an array of shape (n, values)."""
         self._check_embedding(state)
-        rows = checked_samples(X, state.embedding.features, self)
+        rows = checked_samples(X, self._given_features(state.embedding.features), self)
         state.check_changing(type(self).__name__, rows.shape[1], names)
         return rows
 
     def _rows_to_predict(self, state: State, X: ArrayLike) -> NDArray[Any]:
         """New samples, as an array of shape (n, values)."""
         self._check_embedding(state)
-        rows = checked_samples(X, state.embedding.features, self)
+        rows = checked_samples(X, self._given_features(state.embedding.features), self)
         state.check_new(type(self).__name__, rows.shape[1], column_names(X))
         return rows
 

@@ -36,7 +36,8 @@ def doubly_shrunk_correlations(C: Tensor, alpha: float) -> Tensor:
         # Where nothing varies, v is 0: then the identity is all that is left.
         add_identity(C, max(alpha * v, LEAST_VARIANCE) - alpha * c)
     deviations = C.diagonal().sqrt()
-    return C.div_(torch.outer(deviations, deviations))
+    # Features that are multiples of each other leave no more than this.
+    return add_identity(C.div_(torch.outer(deviations, deviations)), LEAST_VARIANCE)
 
 
 class FeCAM(ClosedForm):

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from redunet.core.discriminants import LinearScores, QuadraticScores
+from redunet.core.discriminants import LEAST_SCORE, LinearScores, QuadraticScores
 from redunet.core.layer import AbstractLayer
 from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.low_rank import LowRankLayer, Stack
@@ -250,7 +250,8 @@ class Scores(nn.Module):
         """Rows of sum 1, (n, k)."""
         if self.scale is not None:
             return torch.softmax(scores * self.scale, 1)
-        positive = scores.clamp(min=TINY)  # of none above 0, all alike
+        short = ((scores.amax(1, keepdim=True) - LEAST_SCORE) * -1.0).clamp(min=0.0)
+        positive = (scores + short).clamp(min=0.0)
         return positive / positive.sum(1, keepdim=True)
 
 

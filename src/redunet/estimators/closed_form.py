@@ -149,17 +149,16 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
 
     def _full_embedding(self, n_columns: int) -> Embedding:
         given = super()._full_embedding(n_columns)
-        own = self.own_map(given.n_features(n_columns))
+        features = given.features
+        own = self.own_map(n_columns if features is None else features.n_features)
         if own is None:
             return given
-        if given.input_range is not None:
+        if given.normalize != "sample":
             raise SettingsError(
-                f"expected normalize='sample' for a {type(self).__name__}, whose own feature map "
-                f"has another range, got normalize={given.normalize!r} with an input_range"
+                f"expected normalize='sample' for a {type(self).__name__}, which has a feature map "
+                f"of its own, got {given.normalize!r}"
             )
-        return replace(
-            given, features=own if given.features is None else Chain(given.features, own)
-        )
+        return replace(given, features=own if features is None else Chain(features, own))
 
     def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
         if features is None or self.own_map(1) is None:

@@ -13,6 +13,7 @@ from redunet import interrupts
 from redunet.cli.answers import Json, Quiet, progress_of, say_found, say_notes, teller
 from redunet.cli.encode import encode
 from redunet.cli.export import export
+from redunet.cli.on_dask import Scheduler, Workers, change_of
 from redunet.cli.options import (
     Config,
     Device,
@@ -70,6 +71,8 @@ def learn(
         ),
     ] = False,
     skip_bad: SkipBad = 0,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -84,6 +87,8 @@ def learn(
     Features that are learnt from data are learnt from the data of that first call. With --encoder,
     texts (a column of CSV, Parquet or JSON lines) and images become vectors first; later commands
     on the model do so by themselves. With --unlabelled, an existing model labels samples itself.
+    With --workers or --scheduler, other processes or machines read and learn the data; the file is
+    the same to the byte.
 
     Example: redunet learn birds.safetensors photos/ --recipe images-fast,
     then redunet learn birds.safetensors more-photos/; or
@@ -118,6 +123,7 @@ def learn(
             device=device,
             tell=teller(quiet),
             progress=progress,
+            change=change_of(workers, scheduler),
         )
     say_found(found, lines.learnt, as_json, quiet)
 
@@ -272,6 +278,8 @@ def unlearn(
     text: Text = None,
     label: Label = None,
     skip_bad: SkipBad = 0,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -294,6 +302,7 @@ def unlearn(
             device=device,
             tell=teller(quiet),
             progress=progress,
+            change=change_of(workers, scheduler),
         )
     say_found(found, lines.withdrawn, as_json, quiet)
 

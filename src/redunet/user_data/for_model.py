@@ -45,14 +45,7 @@ def open_all(
         names of the model, or none where the model has none.
     """
     if model is not None:
-        wanted = replace(
-            wanted,
-            label_type=label_type(model),
-            columns=tuple(getattr(model, "feature_names_in_", ())),
-            shape=_image_shape(model),
-            resize=model.resize_images_,
-            encoder=_encoder_for(model, wanted.encoder),
-        )
+        wanted = wanted_for(model, wanted)
     known = None if model is None else model.encoder_
     sources: list[Source] = []
     for path in data:
@@ -64,6 +57,18 @@ def open_all(
         check_columns(wanted.columns or None, source, changing)
         sources.append(source)
     return sources
+
+
+def wanted_for(model: Estimator, wanted: Wanted) -> Wanted:
+    """What a model that has learnt something asks of data, beside what a caller asks."""
+    return replace(
+        wanted,
+        label_type=label_type(model),
+        columns=tuple(getattr(model, "feature_names_in_", ())),
+        shape=_image_shape(model),
+        resize=model.resize_images_,
+        encoder=_encoder_for(model, wanted.encoder),
+    )
 
 
 def _encoder_for(model: Estimator, given: Encoder | None) -> Encoder | None:

@@ -31,6 +31,9 @@ def open_images(path: Path, wanted: Wanted) -> Source:
         wanted.labels == "optional" and path.is_dir() and any(one.is_dir() for one in _list(path))
     )
     files = list(_labelled(path) if labelled else _any(path))
+    n_files = len(files)
+    if wanted.pieces is not None:
+        files = files[slice(*wanted.pieces)]
     left_out: list[str] = []
     notes: list[str] = []
 
@@ -62,7 +65,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
         _judge(path, len(files), left_out, wanted)
         notes[:] = [_first_frames(animated)] if animated else []
 
-    return Source(path, batches, left_out=left_out, notes=notes, holds="images")
+    return Source(path, batches, left_out=left_out, notes=notes, holds="images", n_pieces=n_files)
 
 
 def shape_to_resize_to(paths: Iterable[Path], size: tuple[int, int]) -> tuple[int, ...]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet import interrupts
-from redunet.errors import DataError, DataTypeError, FileAccessError, ReduNetError, SettingsError
-from redunet.estimators import ClosedForm, Estimator, MomentEstimator, estimator_named, load
+from redunet.errors import DataError, DataTypeError, FileAccessError, SettingsError
+from redunet.estimators import ClosedForm, Estimator, estimator_named, load
 from redunet.estimators.base import LearntFeaturesWarning, SelfLabelledWarning
 from redunet.estimators.doubts import doubts
 from redunet.estimators.model_settings import ModelSettings
@@ -26,16 +25,9 @@ from redunet.files import follow, is_special, refuse_overwriting
 from redunet.lock import Tell
 from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
-from redunet.user_data import Batch, Source, Wanted
-from redunet.user_data.for_model import (
-    at,
-    label_type,
-    labels_like,
-    open_all,
-    read,
-    samples_for,
-    to_resize,
-)
+from redunet.user_data import Source, Wanted
+from redunet.user_data.for_model import label_type, labels_like, open_all, read, to_resize
+from redunet.user_data.labelled import Change, change_here
 from redunet.user_data.model_facts import held
 
 Found = dict[str, Any]
@@ -66,6 +58,7 @@ def learn(
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
+    change: Change = change_here,
 ) -> Found:
     """Create a model or extend it, by new classes or by more of old ones.
 
@@ -86,6 +79,8 @@ def learn(
     device : str, default="auto"
     tell : callable
     progress : callable
+    change : callable, default=change_here
+        What learns the data: this process, or others for it.
 
     Returns
     -------
@@ -116,7 +111,7 @@ def learn(
             features = _features(made_with, sources, device, progress)
             model = _new(make, own, made_with, features, device)
         before = {} if created else dict(zip(model.moments_, model.moments_.counts, strict=True))
-        _change(MomentEstimator.partial_fit_batches, model, sources, "learning", progress)
+        change("learning", model, sources, wanted, progress)
         if resize:
             model.resize_images()
         if created:
@@ -161,14 +156,15 @@ def unlearn(
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
+    change: Change = change_here,
 ) -> Found:
-    """Withdraw samples, as if they had never been seen."""
+    """Withdraw samples, as if they had never been seen; parameters as for `learn`."""
     with changing(path, tell) as notes:
         model = load(path, device)
         sources = open_all(data, wanted, model, changing=True)
         before = sum(model.moments_.counts)
         with _noting(notes):
-            _change(MomentEstimator.unlearn_batches, model, sources, "withdrawing", progress)
+            change("withdrawing", model, sources, wanted, progress)
         model.save(path)
     return {
         "withdrawn": before - sum(model.moments_.counts),
@@ -239,41 +235,6 @@ def _new(
 
 def _existing(path: Path, device: str) -> Estimator | None:
     return load(path, device) if path.exists() else None
-
-
-def _change(
-    change: Callable[..., MomentEstimator],
-    model: Estimator,
-    sources: Sequence[Source],
-    what: str,
-    progress: Progress,
-) -> None:
-    """Learn or withdraw all data at once; an error says which part of the data it is about."""
-    try:
-        pairs = ((X, y) for _, _, X, y in _labelled(model, sources, what, progress))
-        change(model, pairs, sources[0].columns)
-    except FileAccessError:
-        raise
-    except ReduNetError:
-        trial = copy.copy(model)
-        for source, batch, X, y in _labelled(model, sources, what, silent):
-            with at(source, batch):
-                change(trial, [(X, y)], source.columns)
-        raise
-
-
-def _labelled(
-    model: Estimator, sources: Sequence[Source], what: str, progress: Progress
-) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[Any]]]:
-    """All batches, each with samples and labels as the model takes them."""
-    kind = label_type(model) if hasattr(model, "moments_") else None
-    for source, batch in read(sources, what, progress):
-        with at(source, batch):
-            if batch.y is None:
-                raise DataError("expected labels, got none: name them with --label")
-            labels = labels_like(batch.y, kind)
-        kind = kind or (int if labels.dtype.kind in "iuf" else str)
-        yield source, batch, samples_for(model, batch), labels
 
 
 def _features(

@@ -76,6 +76,9 @@ class Wanted:
         What turns texts or images into vectors; None takes samples as they are.
     text : str, default=None
         The name of the column of texts; None finds it.
+    pieces : (int, int), default=None
+        The first piece to read and the first not to: of a Parquet file its row groups, of a
+        folder its images. None reads all.
     """
 
     labels: Literal["required", "optional", "ignored"] = "required"
@@ -87,6 +90,7 @@ class Wanted:
     most_bad: float = 0.0
     encoder: Encoder | None = None
     text: str | None = None
+    pieces: tuple[int, int] | None = None
 
     @property
     def texts(self) -> bool:
@@ -133,6 +137,8 @@ class Source:
         What the samples are, for an encoder.
     encoder : EncoderId, default=None
         Whose vectors the samples are; None where that is not known.
+    n_pieces : int, default=1
+        Of how many pieces some can be read without the others.
     """
 
     path: Path
@@ -142,6 +148,7 @@ class Source:
     notes: list[str] = field(default_factory=list)
     holds: Literal["vectors", "texts", "images"] = "vectors"
     encoder: EncoderId | None = None
+    n_pieces: int = 1
 
 
 class RowNames(Sequence[str]):

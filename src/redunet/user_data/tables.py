@@ -125,6 +125,8 @@ class _Table:
         Whether the samples are texts, in the only other column.
     sample : str, default=None
         The column of the samples' names; None numbers them.
+    first_row : int, default=0
+        How many rows come before those that are read.
     """
 
     path: Path
@@ -133,6 +135,7 @@ class _Table:
     label_type: type | None = None
     texts: bool = False
     sample: str | None = None
+    first_row: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -141,7 +144,7 @@ class _Table:
 
     def batches(self, tables: Iterator[tuple[Any, float]]) -> Iterator[Batch]:
         """Rows of numbers, with their labels, block after block."""
-        done = 0
+        done = self.first_row
         for table, share in tables:
             places = {name: index for index, name in enumerate(table.schema.names)}
             labels = None if self.label is None else self._labels(table.column(self.label), done)
@@ -166,7 +169,7 @@ class _Table:
                     names = [str(name) for name in part.column(places[self.sample]).to_pylist()]
                 yield Batch(X, y, names, share)
                 done += part.num_rows
-        if not done:
+        if done == self.first_row:
             raise DataError(f"expected at least one row in {self.path}, got none")
 
     def _texts(self, column: Any, done: int) -> NDArray[Any]:
@@ -304,8 +307,11 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
             check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
             unpacked += of_page
         check_weight(path, max(metadata.num_rows * bits // 8, unpacked), size)
+        groups = range(*(wanted.pieces or (0, metadata.num_row_groups)))
+        rows = [metadata.row_group(group).num_rows for group in range(groups.stop)]
     sample = SAMPLE if encoder is not None and SAMPLE in schema.names else None
-    table = _Table(path, columns, label, str, texts, sample)
+    table = _Table(path, columns, label, str, texts, sample, sum(rows[: groups.start]))
+    n_rows = sum(rows[groups.start :])
     names = [*columns, *(name for name in (label, sample) if name is not None)]
     repeated = [label] if label is not None and _is_text(schema.field(label).type) else None
 
@@ -319,18 +325,19 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
             ) as parquet,
         ):
             step = TEXTS_AT_A_TIME if texts else rows_at_a_time(len(columns))
-            for block in parquet.iter_batches(step, columns=names, use_threads=False):
+            for block in parquet.iter_batches(step, groups, names, use_threads=False):
                 done += block.num_rows
-                yield block, done / max(done, metadata.num_rows)
+                yield block, done / max(done, n_rows)
 
     def batches() -> Iterator[Batch]:
         with reading(path, kind, pa.ArrowException):
             yield from table.batches(blocks())
 
+    n_pieces = max(1, metadata.num_row_groups)
     if texts:
-        return Source(path, batches, notes=table.notes, holds="texts")
+        return Source(path, batches, notes=table.notes, holds="texts", n_pieces=n_pieces)
     named = columns if encoder is None else None
-    return Source(path, batches, named, notes=table.notes, encoder=encoder)
+    return Source(path, batches, named, notes=table.notes, encoder=encoder, n_pieces=n_pieces)
 
 
 def _check_types(

@@ -1,0 +1,123 @@
+"""A client of a Dask cluster: one that runs, or one of processes on this machine for a while."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from multiprocessing import resource_tracker
+from typing import Any
+
+from redunet.errors import SettingsError
+
+CONNECT_SECONDS = 5
+"""How long a scheduler may take to answer."""
+
+WORKER_SECONDS = 30
+"""How long the first worker may take to appear."""
+
+
+def dask_packages() -> Any:
+    """The module ``distributed``, with ``dask``; a SettingsError where it is not installed."""
+    try:
+        distributed = import_module("distributed")  # imports dask
+    except ImportError as error:
+        raise SettingsError(
+            f"expected Dask to be installed, but there is no {error.name}: "
+            f"pip install 'redunet[dask]'"
+        ) from error
+    return distributed
+
+
+@contextmanager
+def local_client(n_workers: int) -> Iterator[Any]:
+    """A client of worker processes on this machine, which end with the block.
+
+    Parameters
+    ----------
+    n_workers : int
+    """
+    distributed = dask_packages()
+    import dask
+    from distributed.system import MEMORY_LIMIT
+
+    cores = os.cpu_count() or 1
+    threads = {
+        name: max(1, cores // n_workers)
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    }
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        stack.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": threads}))
+        with _deaf_threads():
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                memory_limit=MEMORY_LIMIT // n_workers,
+                local_directory=folder,
+                silence_logs=logging.CRITICAL,
+            )
+        stack.enter_context(cluster)
+        yield stack.enter_context(distributed.Client(cluster, set_as_default=False))
+
+
+@contextmanager
+def scheduler_client(address: str) -> Iterator[Any]:
+    """A client of a running scheduler; a SettingsError where there is none, or no worker.
+
+    Parameters
+    ----------
+    address : str
+        Such as "tcp://10.0.0.1:8786".
+    """
+    distributed = dask_packages()
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        try:
+            client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            raise SettingsError(
+                f"expected a Dask scheduler at {address}, got no answer within "
+                f"{CONNECT_SECONDS} s: start one with `dask scheduler`, or correct the address"
+            ) from error
+        with client:
+            yield client
+    finally:
+        logger.setLevel(level)
+
+
+def check_workers(client: Any) -> int:
+    """How many tasks all workers take at a time; a SettingsError where there is no worker."""
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+    except (OSError, TimeoutError) as error:
+        raise SettingsError(
+            f"expected at least one worker at {client.scheduler.address}, got none within "
+            f"{WORKER_SECONDS} s: start some with `dask worker {client.scheduler.address}`"
+        ) from error
+    threads: dict[str, int] = client.nthreads()
+    return max(1, sum(threads.values()))
+
+
+@contextmanager
+def _deaf_threads() -> Iterator[None]:
+    """Let threads that start now, and processes that these start, never hear of Ctrl-C.
+
+    It goes to all processes of a terminal. Workers are to be ended by the client, which hears of
+    it after this block.
+    """
+    resource_tracker.ensure_running()  # it would let the thread that starts it hear again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

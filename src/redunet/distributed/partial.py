@@ -1,0 +1,225 @@
+"""What runs on workers: the moments of one partition, and sums of such. Pure functions only.
+
+A partition is learnt by a copy of the model that has learnt nothing, with the code that learns in
+one process. As tasks are pure, a worker that dies loses nothing: its tasks run again elsewhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from redunet import _version
+from redunet.core.moment import Moment
+from redunet.core.moments import ClassMoments, Label, check_labels
+from redunet.errors import DataError, ReduNetError
+from redunet.estimators import Estimator
+from redunet.user_data import Wanted, open_source
+from redunet.user_data.for_model import check_columns
+from redunet.user_data.labelled import change
+from redunet.user_data.source import rows_at_a_time
+
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The model that learns, as bytes; it travels once to each worker.
+
+    Parameters
+    ----------
+    version : str
+        Of this package, where the job was made.
+    model : bytes
+        The pickle of an estimator that has learnt nothing: its settings, and its feature map.
+    kind : type, or None
+        What labels must be, int or str; None takes what comes.
+    """
+
+    version: str
+    model: bytes
+    kind: type | None
+
+    @classmethod
+    def of(cls, model: Estimator, kind: type | None) -> Job:
+        """The job of a model that has learnt nothing."""
+        return cls(_version.__version__, pickle.dumps(model), kind)
+
+    def open(self) -> Estimator:
+        """The model, where this worker has the version that made the job."""
+        if self.version != _version.__version__:
+            raise DataError(
+                f"expected redunet {self.version} on every worker, got {_version.__version__}: "
+                f"install the same version everywhere"
+            )
+        model: Estimator = pickle.loads(self.model)  # noqa: S301 - Dask itself sends pickles
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """The moments of some partitions.
+
+    Pickled, as between workers, each second moment is its packed triangle or its columns.
+
+    Parameters
+    ----------
+    moments : ClassMoments, or None
+        None of partitions without samples.
+    left_out, notes : list of str
+        As of a Source.
+    """
+
+    moments: ClassMoments | None = None
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Callable[..., Partial], tuple[Any, ...]]:
+        if self.moments is None:
+            return _unpacked, ((), {}, self.left_out, self.notes)
+        # As arrays, which Dask sends without copying them.
+        arrays = {name: tensor.numpy() for name, tensor in self.moments.to_tensors().items()}
+        return _unpacked, (self.moments.labels, arrays, self.left_out, self.notes)
+
+    def __sizeof__(self) -> int:
+        """Bytes in memory, by which Dask decides where to add and what to move to disk."""
+        if self.moments is None:
+            return object.__sizeof__(self)
+        return sum(_bytes(self.moments[label]) for label in self.moments)
+
+
+def _bytes(moment: Moment) -> int:
+    held = moment.columns if moment.whole is None else None
+    entries = moment.second_moment if held is None else held.columns
+    return 8 * (len(moment.sum) + entries.numel())
+
+
+def _unpacked(
+    labels: tuple[Label, ...],
+    arrays: dict[str, NDArray[np.int64]],
+    left_out: list[str],
+    notes: list[str],
+) -> Partial:
+    if not labels:
+        return Partial(None, left_out, notes)
+    # What came over the wire may be read-only memory, which tensors cannot be.
+    tensors = {
+        name: torch.from_numpy(np.require(one, requirements="W")) for name, one in arrays.items()
+    }
+    return Partial(ClassMoments.from_tensors(labels, tensors), left_out, notes)
+
+
+def shared(job: Job) -> Job:
+    """The job, as a task: sent to a worker once, and again should all who have it die."""
+    return job
+
+
+def of_blocks(
+    given: Job,
+    name: str,
+    batches: Callable[..., Iterator[Pair]],
+    names: tuple[str, ...] | None,
+    *blocks: Any,
+) -> Partial:
+    """The moments of one partition of a Dask collection.
+
+    Parameters
+    ----------
+    given : Job
+    name : str
+        Of the partition, for errors.
+    batches : callable
+        Gives batches, X and y, of the blocks.
+    names : tuple of str, or None
+        Of the columns.
+    blocks : what Dask computed of the partition
+    """
+    model = given.open()
+    try:
+        found = batches(*blocks)
+        first = next(found, None)
+        if first is None:
+            return Partial()
+        model.partial_fit_batches(itertools.chain([first], found), names)
+        if given.kind is not None:
+            check_labels([given.kind(0), *model.moments_.labels])
+    except ReduNetError as error:
+        raise type(error)(f"{name}: {error}") from error
+    return Partial(model.moments_)
+
+
+def array_batches(X: Any, y: Any) -> Iterator[Pair]:
+    """The one batch of blocks of two arrays, or none where they are empty."""
+    if len(X) or len(y):
+        yield X, y
+
+
+def frame_batches(frame: Any, columns: tuple[str, ...], label: str) -> Iterator[Pair]:
+    """The one batch of a partition of a data frame, or none where it is empty."""
+    found = list(frame.columns)
+    if set(found) != {*columns, label}:
+        lacks = [name for name in (*columns, label) if name not in found]
+        also = [name for name in found if name not in (*columns, label)]
+        what = f"lacks {lacks[0]!r}" if lacks else f"also has {also[0]!r}"
+        raise DataError(
+            f"expected the same columns in all partitions, but this one {what}: "
+            f"pass the same columns"
+        )
+    if len(frame):
+        yield frame[list(columns)], frame[label].to_numpy()
+
+
+def bag_batches(items: Iterable[Any]) -> Iterator[Pair]:
+    """Batches of a partition of a bag of pairs, sample and label."""
+    remaining = iter(items)
+    step = 1
+    while some := list(itertools.islice(remaining, step)):
+        try:
+            samples, labels = zip(*some, strict=True)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"expected a bag of pairs, (sample, label), got {str(some[0])[:50]!r}: "
+                f"map it to pairs"
+            ) from None
+        try:
+            X = np.stack([np.asarray(sample) for sample in samples])
+        except ValueError:
+            raise DataError(
+                "expected samples of one shape throughout: pass data of one kind"
+            ) from None
+        yield X, list(labels)
+        step = rows_at_a_time(max(1, X[0].size))
+
+
+def of_file(given: Job, path: Path, wanted: Wanted) -> Partial:
+    """The moments of a file or folder, or of some pieces of it, which this worker opens."""
+    model = given.open()
+    source = open_source(path, wanted)
+    check_columns(wanted.columns or None, source, changing=True)
+    change("learning", model, [source], given.kind)
+    first = wanted.pieces is None or wanted.pieces[0] == 0
+    # Of a table, what is noted about its first rows is noted about each piece.
+    notes = source.notes if first or source.holds == "images" else []
+    return Partial(model.moments_, source.left_out, notes)
+
+
+def added(one: Partial, other: Partial) -> Partial:
+    """The moments of all partitions of two."""
+    if one.moments is None or other.moments is None:
+        moments = one.moments or other.moments
+    else:
+        moments = one.moments + other.moments
+    return Partial(moments)
+
+
+def said_of(part: Partial) -> tuple[list[str], list[str]]:
+    """What a person may want to know of a partition: samples left out, and notes."""
+    return part.left_out, part.notes

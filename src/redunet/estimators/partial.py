@@ -1,0 +1,59 @@
+"""Models in parts: moments that a copy of a model has learnt elsewhere, added or withdrawn here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from redunet.core.moments import ClassMoments
+from redunet.errors import DataError
+from redunet.estimators.base import MomentEstimator
+from redunet.estimators.state import Kept, State
+
+E = TypeVar("E", bound=MomentEstimator)
+
+
+def without_moments(model: E) -> E:
+    """A copy that has agreed on the same input as the model, and has learnt nothing.
+
+    What it then learns are moments to be given to `add` or `withdraw`.
+    """
+    part = copy.copy(model)
+    state = model._state_or_none()
+    if state is not None:
+        nothing = ClassMoments(state.moments.n_features)
+        part._state = replace(state, moments=nothing, kept=Kept(), warned=set())
+    return part
+
+
+def add(model: MomentEstimator, moments: ClassMoments, names: Sequence[str] | None) -> None:
+    """Add moments, as if their samples had been learnt here.
+
+    Parameters
+    ----------
+    model : MomentEstimator
+    moments : ClassMoments
+        Learnt by a copy that `without_moments` made.
+    names : sequence of str, or None
+        The column names of a model that has learnt nothing yet.
+    """
+    state = model._state_or_none()
+    if state is None:
+        agreed = None if names is None else tuple(names)
+        state = State(model._embedding(), agreed, ClassMoments(moments.n_features))
+    else:
+        model._check_embedding(state)
+    if not len(moments):
+        raise DataError("expected at least one sample, got none")
+    model._set_moments(state, state.moments + moments)
+
+
+def withdraw(model: MomentEstimator, moments: ClassMoments) -> None:
+    """Withdraw moments, as if their samples had never been learnt."""
+    state = model._fitted()
+    model._check_embedding(state)
+    if not len(moments):
+        raise DataError("expected at least one sample, got none")
+    model._set_moments(state, state.moments - moments)._warn_of_learnt_features()

@@ -52,14 +52,18 @@ def local_client(n_workers: int) -> Iterator[Any]:
     }
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-        stack.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": threads}))
+        stack.enter_context(
+            dask.config.set(
+                {"distributed.nanny.pre-spawn-environ": threads, "temporary-directory": folder}
+            )
+        )
         with _deaf_threads():
             cluster = distributed.LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # as None, it would take a known port
                 memory_limit=MEMORY_LIMIT // n_workers,
                 local_directory=folder,
                 silence_logs=logging.CRITICAL,
@@ -83,6 +87,7 @@ def scheduler_client(address: str) -> Iterator[Any]:
     logger.setLevel(logging.CRITICAL)
     try:
         try:
+            distributed.comm.resolve_address(address)  # of an unknown kind no client comes undone
             client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise SettingsError(

@@ -2,10 +2,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test lint types imports unit fuzz bench growth tables format clean
+.PHONY: help setup browser demo demo-dask test lint types imports unit fuzz bench growth tables format clean
 
 help: ## Say what each target does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: .venv/.installed ## Make .venv with everything in it, once
 
@@ -22,6 +22,9 @@ browser: ## Install Chromium, which the tests of the page want, where that is po
 
 demo: setup ## Learn the bundled digits in five tasks, then forget a class
 	$(BIN)/redunet demo --out demo
+
+demo-dask: setup ## The same with two worker processes, ending in the same model file
+	$(BIN)/redunet demo --workers 2 --out demo-dask
 
 test: lint types imports unit ## All checks: lint, types, import rules, tests
 
@@ -58,4 +61,4 @@ format: setup ## Put the code in its usual form
 	$(BIN)/ruff check --fix
 
 clean: ## Remove what the other targets made
-	rm -rf .venv build dist demo src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist demo demo-dask src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.distributed import learn, unlearn
 from redunet.distributed.cluster import local_client
 from redunet.estimators import Ridge
+from redunet.experiments.demo_on_dask import run_on_dask
 from redunet.features import Standardize
 from tests.conftest import classes_on_subspaces
 from tests.own_data import WRITERS, done, refused, write_csv, write_npz, write_parquet
@@ -142,6 +144,15 @@ def test_a_fault_is_one_line_and_the_model_stays(client: Any, tmp_path: Path) ->
     with pytest.raises(SettingsError, match="expected client=None or a"):
         learn(model, arrays(40), "tcp://somewhere")
     assert file_hash(model, tmp_path) == before
+
+
+def test_the_demonstration_ends_in_the_files_of_one_process(client: Any, tmp_path: Path) -> None:
+    found = run_on_dask(tmp_path, client)["files"]
+    recorded = json.loads(Path("results/digits-demo.json").read_text())["forget"]
+    assert (found["before"], found["after"]) == (recorded["before"], recorded["after"])
+    assert (found["one_process"], found["never_seen"]) == (found["before"], found["after"])
+    saved = hashlib.sha256((tmp_path / "digits.safetensors").read_bytes()).hexdigest()
+    assert saved == found["before"]
 
 
 def test_partitions_that_disagree_with_each_other(client: Any) -> None:

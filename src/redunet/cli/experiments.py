@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from redunet.cli.on_dask import Workers
 from redunet.cli.options import (
     Config,
     Data,
@@ -43,14 +44,19 @@ class WithSettings(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def demo(out: Out = None) -> None:
+def demo(out: Out = None, workers: Workers = None) -> None:
     """Learn scikit-learn's digits in five tasks, then forget a class; no download.
+
+    With --workers, processes do it, and end in the same model file.
 
     Example: redunet demo --out demo
     """
-    from redunet.cli.screen import show_demo
+    from redunet.cli.screen import show_demo, show_demo_on_dask
 
     begin("what was finished is kept")
+    if workers is not None:
+        show_demo_on_dask(out or Path("demo"), workers, Screen(markup=True, highlight=True))
+        return
     show_demo(out or Path("demo"), Screen(markup=True, highlight=True))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import itertools
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,8 @@ from redunet.distributed.partial import (
     of_blocks,
 )
 from redunet.estimators import LinearDiscriminant
-from redunet.estimators.partial import add, without_moments
+from redunet.estimators.base import SelfLabelledWarning
+from redunet.estimators.partial import add, withdraw, without_moments
 from tests.conftest import classes_on_subspaces
 
 X, Y = classes_on_subspaces(k=5, d=12, per_class=24, rank=3)
@@ -110,6 +114,31 @@ def test_a_model_that_agreed_on_columns_takes_only_these() -> None:
         learn(part.assign(label="word"), ("a", "b", "c"))
 
 
+def test_what_a_model_labelled_itself_stays_apart(tmp_path: Path) -> None:
+    some = [*range(80)]
+    here = ReduNetClassifier(n_components=2).fit(X[some], Y[some]).learn_unlabelled(X[80:110])
+    assert here.self_labelled_ is not None
+    there = copy.copy(here)
+    part = of_blocks(
+        Job.of(without_moments(there), int), "a part", array_batches, None, X[110:], Y[110:]
+    )
+    assert part.moments is not None
+    assert sum(part.moments.counts) == 10
+    add(there, part.moments, part.n_columns, None)
+    here.partial_fit(X[110:], Y[110:])
+    assert _hash(there, tmp_path) == _hash(here, tmp_path)
+    with pytest.warns(SelfLabelledWarning):
+        withdraw(there, part.moments)
+    with pytest.warns(SelfLabelledWarning):
+        here.unlearn(X[110:], Y[110:])
+    assert _hash(there, tmp_path) == _hash(here, tmp_path)
+
+
+def _hash(model: Any, folder: Path) -> str:
+    model.save(folder / "hashed")
+    return hashlib.sha256((folder / "hashed").read_bytes()).hexdigest()
+
+
 def test_bags_come_in_batches_and_say_what_they_should_hold() -> None:
     pairs = [(x, int(label)) for x, label in zip(X, Y, strict=True)]
     job = Job.of(without_moments(ReduNetClassifier()), None)
@@ -125,6 +154,6 @@ def test_bags_come_in_batches_and_say_what_they_should_hold() -> None:
 def test_no_samples_change_nothing() -> None:
     model = ReduNetClassifier()
     with pytest.raises(DataError, match="at least one sample"):
-        add(model, ClassMoments(12), None)
+        add(model, ClassMoments(12), 12, None)
     assert not hasattr(model, "moments_")
     assert added(Partial(), sent(Partial())).moments is None

@@ -108,6 +108,8 @@ def learn(
             raise SettingsError(
                 "expected no settings with --unlabelled, which is for a model that exists"
             )
+        if workers or scheduler:
+            raise SettingsError("expected --unlabelled without --workers or --scheduler, got both")
         wanted = wanted_of("ignored", label, skip_bad, text, encoder, device)
         learn_unlabelled(model, data, wanted, device, as_json, quiet)
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from redunet.core.moments import ClassMoments
 from redunet.distributed.cluster import (
@@ -27,6 +27,9 @@ from redunet.user_data.for_model import open_all
 from redunet.user_data.labelled import How
 
 E = TypeVar("E", bound=Estimator)
+
+Said: TypeAlias = list[tuple[str, tuple[list[str], list[str]]]]
+"""Of each part its name, the samples that were left out, and notes."""
 
 
 def learn(model: E, data: Any, client: Any = None, *, label: str | None = None) -> E:
@@ -161,12 +164,12 @@ def _opened(client: Any) -> Iterator[Any]:
 
 def _changed(
     how: How, model: Estimator, parts: Partitions, client: Any, progress: Progress
-) -> list[tuple[str, tuple[list[str], list[str]]]]:
+) -> Said:
     """Change the model once the moments of all parts are there; give what is said of each part."""
     job = Job.of(in_parts.without_moments(model), parts.kind)
-    moments, said = _computed(job, parts, client, how, progress)
+    moments, n_columns, said = _computed(job, parts, client, how, progress)
     if how == "learning":
-        in_parts.add(model, moments, parts.columns)
+        in_parts.add(model, moments, n_columns, parts.columns)
     else:
         in_parts.withdraw(model, moments)
     return said
@@ -174,8 +177,8 @@ def _changed(
 
 def _computed(
     job: Job, parts: Partitions, client: Any, how: str, progress: Progress
-) -> tuple[ClassMoments, list[tuple[str, tuple[list[str], list[str]]]]]:
-    """The moments of all parts, added up on the workers in pairs, then pairs of those."""
+) -> tuple[ClassMoments, int, Said]:
+    """The moments of all parts, added up on the workers in pairs, and the values of a sample."""
     distributed = dask_packages()
     import dask
 
@@ -204,7 +207,7 @@ def _computed(
         client.cancel([whole, *facts])
     if found.moments is None:
         raise DataError("expected at least one sample, got none: all partitions are empty")
-    return found.moments, said
+    return found.moments, found.n_columns, said
 
 
 def _result(distributed: Any, name: str, future: Any) -> Any:

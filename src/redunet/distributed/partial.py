@@ -74,20 +74,23 @@ class Partial:
     ----------
     moments : ClassMoments, or None
         None of partitions without samples.
+    n_columns : int, default=0
+        The number of values of a raw sample.
     left_out, notes : list of str
         As of a Source.
     """
 
     moments: ClassMoments | None = None
+    n_columns: int = 0
     left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Callable[..., Partial], tuple[Any, ...]]:
         if self.moments is None:
-            return _unpacked, ((), {}, self.left_out, self.notes)
+            return _unpacked, ((), {}, 0, self.left_out, self.notes)
         # As arrays, which Dask sends without copying them.
         arrays = {name: tensor.numpy() for name, tensor in self.moments.to_tensors().items()}
-        return _unpacked, (self.moments.labels, arrays, self.left_out, self.notes)
+        return _unpacked, (self.moments.labels, arrays, self.n_columns, self.left_out, self.notes)
 
     def __sizeof__(self) -> int:
         """Bytes in memory, by which Dask decides where to add and what to move to disk."""
@@ -105,16 +108,17 @@ def _bytes(moment: Moment) -> int:
 def _unpacked(
     labels: tuple[Label, ...],
     arrays: dict[str, NDArray[np.int64]],
+    n_columns: int,
     left_out: list[str],
     notes: list[str],
 ) -> Partial:
     if not labels:
-        return Partial(None, left_out, notes)
+        return Partial(None, n_columns, left_out, notes)
     # What came over the wire may be read-only memory, which tensors cannot be.
     tensors = {
         name: torch.from_numpy(np.require(one, requirements="W")) for name, one in arrays.items()
     }
-    return Partial(ClassMoments.from_tensors(labels, tensors), left_out, notes)
+    return Partial(ClassMoments.from_tensors(labels, tensors), n_columns, left_out, notes)
 
 
 def shared(job: Job) -> Job:
@@ -153,7 +157,7 @@ def of_blocks(
             check_labels([given.kind(0), *model.moments_.labels])
     except ReduNetError as error:
         raise type(error)(f"{name}: {error}") from error
-    return Partial(model.moments_)
+    return Partial(model.moments_, model.n_features_in_)
 
 
 def array_batches(X: Any, y: Any) -> Iterator[Pair]:
@@ -208,16 +212,19 @@ def of_file(given: Job, path: Path, wanted: Wanted) -> Partial:
     first = wanted.pieces is None or wanted.pieces[0] == 0
     # Of a table, what is noted about its first rows is noted about each piece.
     notes = source.notes if first or source.holds == "images" else []
-    return Partial(model.moments_, source.left_out, notes)
+    return Partial(model.moments_, model.n_features_in_, source.left_out, notes)
 
 
 def added(one: Partial, other: Partial) -> Partial:
     """The moments of all partitions of two."""
     if one.moments is None or other.moments is None:
-        moments = one.moments or other.moments
-    else:
-        moments = one.moments + other.moments
-    return Partial(moments)
+        return other if one.moments is None else one
+    if one.n_columns != other.n_columns:
+        raise DataError(
+            f"expected samples of as many values in all partitions, got {one.n_columns} and "
+            f"{other.n_columns}: pass the same columns"
+        )
+    return Partial(one.moments + other.moments, one.n_columns)
 
 
 def said_of(part: Partial) -> tuple[list[str], list[str]]:

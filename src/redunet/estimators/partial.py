@@ -24,11 +24,20 @@ def without_moments(model: E) -> E:
     state = model._state_or_none()
     if state is not None:
         nothing = ClassMoments(state.moments.n_features)
-        part._state = replace(state, moments=nothing, kept=Kept(), warned=set())
+        part._state = replace(
+            state,
+            moments=nothing,
+            self_labelled=None,
+            calibration=None,
+            kept=Kept(),
+            warned=set(),
+        )
     return part
 
 
-def add(model: MomentEstimator, moments: ClassMoments, names: Sequence[str] | None) -> None:
+def add(
+    model: MomentEstimator, moments: ClassMoments, n_columns: int, names: Sequence[str] | None
+) -> None:
     """Add moments, as if their samples had been learnt here.
 
     Parameters
@@ -36,18 +45,21 @@ def add(model: MomentEstimator, moments: ClassMoments, names: Sequence[str] | No
     model : MomentEstimator
     moments : ClassMoments
         Learnt by a copy that `without_moments` made.
+    n_columns : int
+        The number of values of a raw sample.
     names : sequence of str, or None
-        The column names of a model that has learnt nothing yet.
+        The names of these values, where they have some.
     """
     state = model._state_or_none()
     if state is None:
         agreed = None if names is None else tuple(names)
-        state = State(model._embedding(), agreed, ClassMoments(moments.n_features))
+        embedding = model._full_embedding(n_columns)
+        state = State(embedding, agreed, ClassMoments(moments.n_features))
     else:
         model._check_embedding(state)
     if not len(moments):
         raise DataError("expected at least one sample, got none")
-    model._set_moments(state, state.moments + moments)
+    model._set_moments(state, state.moments + moments, state.self_labelled)
 
 
 def withdraw(model: MomentEstimator, moments: ClassMoments) -> None:
@@ -56,4 +68,4 @@ def withdraw(model: MomentEstimator, moments: ClassMoments) -> None:
     model._check_embedding(state)
     if not len(moments):
         raise DataError("expected at least one sample, got none")
-    model._set_moments(state, state.moments - moments)._warn_of_learnt_features()
+    model._withdrawn(state, state.moments - moments)

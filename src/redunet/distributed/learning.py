@@ -221,6 +221,11 @@ def _result(distributed: Any, name: str, future: Any) -> Any:
             f"{name}: the workers that read it died, perhaps out of memory: use smaller "
             f"partitions, or more memory a worker"
         ) from error
+    except distributed.client.FutureCancelledError as error:
+        raise SettingsError(
+            "expected the Dask scheduler to stay, but the connection to it was lost: nothing was "
+            "learnt or withdrawn; try again"
+        ) from error
     except Exception as error:  # code of others runs there: whatever the data is computed by
         why = " ".join(str(error).split())[:200]
         raise DataError(

@@ -2,7 +2,8 @@
 
 ``clinc150``: scores that tell CLINC150's out-of-scope questions from those of its 150 intents: the
 novelty of the recipe ``embeddings``, and probabilities, scores and distances of other models.
-Settings of the others are chosen by the area under ROC on validation data; test data is read once.
+Settings of the others are chosen by the area under ROC on validation data. Test data was read again
+when the formula of novelty changed, which was chosen on validation data too.
 ``shares``: which share of held-out samples thresholds from the moments alone reject, on several
 data sets. Each writes ``FOLDER/unknown-CASE.json``.
 """

@@ -53,7 +53,11 @@ def write(path: Path, which: Any = ROWS, text: str = "text", **more: Any) -> Pat
     """A table of texts, written as the ending says."""
     columns = {"id": [f"#{row}" for row in which], text: [TEXTS[row] for row in which]}
     columns["label"] = [str(LABELS[row]) for row in which]
-    columns.update(more)
+    return write_columns(path, {**columns, **more})
+
+
+def write_columns(path: Path, columns: dict[str, Any]) -> Path:
+    """A table, written as the ending says."""
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(pa.table(columns), path, row_group_size=7)
     elif path.suffix == ".jsonl":
@@ -96,6 +100,17 @@ def test_texts_of_any_table_are_learnt_through_their_vectors(
     assert by_vectors == rows
     said = done("evaluate", model, data, "--encoder", tiny, "--json").stdout
     assert json.loads(said)["accuracy"] == np.mean(read.predict(vectors) == LABELS)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_the_column_beside_the_texts_holds_the_labels(
+    tmp_path: Path, tiny: Path, model: Path, ending: str
+) -> None:
+    columns = {"question": TEXTS, "intent": LABELS.tolist()}
+    data = write_columns(tmp_path / f"t.{ending}", columns)
+    said = redunet("learn", tmp_path / "m", data, "--encoder", tiny, "--recipe", "features").stderr
+    assert f"the labels are those of column 'intent' of {data}, the only one left" in said
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
 
 
 def test_vectors_say_whose_they_are(tmp_path: Path, tiny: Path) -> None:

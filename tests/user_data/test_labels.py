@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from redunet import ReduNetClassifier
-from redunet.user_data import tables
+from redunet.user_data import csv_layout
 from tests.own_data import done, redunet, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -63,7 +63,7 @@ def test_labels_of_a_csv_file_keep_their_identity(
 def test_what_labels_are_does_not_depend_on_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_layout, "_BLOCK_BYTES", 64)
     labels = [str(index % 10) for index in range(200)] + ["010"]
     result = redunet("learn", tmp_path / "m", csv_of(tmp_path / "t.csv", labels))
     assert classes(tmp_path / "m") == ["0", "010", *"123456789"]

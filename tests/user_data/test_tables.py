@@ -77,6 +77,52 @@ def test_an_index_column_is_pointed_out(tmp_path: Path) -> None:
     assert "row numbers" not in redunet("learn", tmp_path / "n", tmp_path / "t.csv").stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers", "noted"),
+    [
+        ("customer_id", [7, 3, 900, 12] * 5, False),  # of customers that come again
+        ("customer_id", [7 * (row * 3 % 20) for row in ROWS], True),
+        ("row", [100 + row for row in ROWS], True),
+        ("year", [2000 + row % 3 for row in ROWS], False),
+    ],
+)
+def test_row_numbers_in_any_order(
+    tmp_path: Path, name: str, numbers: list[int], noted: bool
+) -> None:
+    pyarrow.csv.write_csv(table(ROWS).append_column(name, pa.array(numbers)), tmp_path / "t.csv")
+    said = redunet("learn", tmp_path / "m", tmp_path / "t.csv").stderr
+    assert (f"column {name!r} of {tmp_path / 't.csv'} looks like row numbers" in said) is noted
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_label_column_is_known_by_the_columns_of_the_model(tmp_path: Path, kind: str) -> None:
+    write = pyarrow.parquet.write_table if kind == "parquet" else pyarrow.csv.write_csv
+    usual, own = tmp_path / f"usual.{kind}", tmp_path / f"own.{kind}"
+    write(table(ROWS), usual)
+    write(table(ROWS).rename_columns({"label": "species"}), own)
+    assert "name it with --label" in refused("learn", tmp_path / "m", own)
+    done("learn", tmp_path / "m", own, "--label", "species")
+    done("learn", tmp_path / "usual", usual)
+    # What the labels were called leaves no trace.
+    once = (tmp_path / "m").read_bytes()
+    assert once == (tmp_path / "usual").read_bytes()
+    for command in ("learn", "unlearn", "evaluate"):
+        said = redunet(command, tmp_path / "m", own)
+        assert said.exit_code == 0
+        assert f"the labels are those of column 'species' of {own}, the only one" in said.stderr
+    assert (tmp_path / "m").read_bytes() == once
+    assert "labels" not in redunet("evaluate", tmp_path / "m", usual).stderr
+    given = [done("predict", tmp_path / "m", path).stdout for path in (usual, own)]
+    assert given[0] == given[1]
+    done("report", tmp_path / "m", "--samples", own, "-o", tmp_path / "page.html")
+    assert f" of 20 samples of {own} correctly" in (tmp_path / "page.html").read_text()
+    # A column of row numbers is none of labels, and of two none is chosen.
+    write(table(ROWS).rename_columns({"label": "id"}), own)
+    assert "name it with --label" in refused("learn", tmp_path / "m", own)
+    write(table(ROWS).rename_columns({"label": "a"}).append_column("b", [["x"] * 20]), own)
+    assert "name it with --label" in refused("evaluate", tmp_path / "m", own)
+
+
 def test_a_csv_file_of_many_columns(tmp_path: Path) -> None:
     names = [f"c{index}" for index in range(40_000)]
     row = ",".join(["1"] * 40_000)

@@ -21,6 +21,7 @@ from redunet.user_data.source import (
     Source,
     Wanted,
     label_name,
+    label_note,
     reading,
     text_name,
     texts_array,
@@ -66,7 +67,7 @@ def open_json_lines(path: Path, wanted: Wanted) -> Source:
             if texts:
                 yield _batch(texts, labels, label, path, done, 1.0)
 
-    return Source(path, batches, holds="texts")
+    return Source(path, batches, notes=label_note(path, label, wanted), holds="texts")
 
 
 def _objects(file: BinaryIO, path: Path) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from redunet.encoders import Encoder, EncoderId
 from redunet.errors import DataError, FileAccessError, ReduNetError
+from redunet.user_data.row_numbers import named_like_row_numbers
 
 BATCH_BYTES = 2**24
 """About how much of the data is in memory at a time, as float64."""
@@ -189,7 +190,11 @@ def reading(path: Path, kind: str, *damage: type[Exception]) -> Iterator[None]:
 
 
 def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
-    """Which of the names is that of the labels; None where there is none and none is needed."""
+    """Which of the names is that of the labels; None where there is none and none is needed.
+
+    It is the one that is given, or one of `LABEL_NAMES`, or the only one that is not
+    known to be something else.
+    """
     if wanted.label is not None:
         if wanted.label in names:
             return wanted.label
@@ -200,6 +205,8 @@ def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
             f"{listed(names)}: name another with --label"
         )
     found = [name for name in names if name.lower() in LABEL_NAMES and name not in wanted.columns]
+    if not found:
+        found = _only_other(names, wanted)
     if len(found) == 1:
         return found[0]
     if wanted.labels != "required" and not found:
@@ -209,6 +216,26 @@ def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
         f"expected one of {', '.join(LABEL_NAMES)} to hold the labels of {path}, {what}: "
         f"name it with --label"
     )
+
+
+def _only_other(names: Sequence[str], wanted: Wanted) -> list[str]:
+    """The name beside the model's columns, or beside that of the texts, where there is just one.
+
+    A model knows its columns, so it need not keep what those of the labels were called:
+    that would leave a trace of data that was withdrawn, or learnt in another order.
+    """
+    texts = [name for name in names if name == wanted.text or name.lower() in TEXT_NAMES]
+    known = set(texts if wanted.texts else wanted.columns)
+    others = [name for name in names if name not in known]
+    alone = known and known < set(names) and len(others) == 1
+    return others if alone and not named_like_row_numbers(others[0]) else []
+
+
+def label_note(path: Path, label: str | None, wanted: Wanted) -> list[str]:
+    """A line about labels of a column that nobody named and whose name does not say it."""
+    if label is None or wanted.label is not None or label.lower() in LABEL_NAMES:
+        return []
+    return [f"the labels are those of column {label!r} of {path}, the only one left for them"]
 
 
 def text_name(path: Path, names: Sequence[str], label: str | None, wanted: Wanted) -> str:

@@ -5,9 +5,7 @@ The other columns are numbers; for an encoder of texts, one of them holds the te
 
 from __future__ import annotations
 
-import codecs
 import csv
-import io
 import os
 import re
 from collections import Counter
@@ -19,14 +17,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from redunet.errors import DataError
 from redunet.untrusted import open_regular
+from redunet.user_data.csv_layout import CsvLayout
 from redunet.user_data.labels import TextColumn, checked_array, checked_text, whole_numbers
 from redunet.user_data.parquet_pages import page_sizes
+from redunet.user_data.row_numbers import looks_like_row_numbers
 from redunet.user_data.source import (
     TEXTS_AT_A_TIME,
     Batch,
@@ -35,6 +34,7 @@ from redunet.user_data.source import (
     Wanted,
     check_weight,
     label_name,
+    label_note,
     reading,
     rows_at_a_time,
     text_name,
@@ -42,70 +42,7 @@ from redunet.user_data.source import (
 )
 from redunet.user_data.vectors_file import SAMPLE, encoder_in
 
-_BLOCK_BYTES = 2**23
 _LARGEST_PAGE = 2**24
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_INDEX_NAMES = ("", "id", "index", "unnamed: 0", "__index_level_0__")
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """How a CSV file is written, found out from its beginning.
-
-    Parameters
-    ----------
-    names : list of str
-        Of the columns.
-    encoding : str
-        UTF-16 where the file begins with its mark, UTF-8 otherwise.
-    delimiter : str
-        Comma, semicolon or tab, whichever the line of names has most of.
-    decimal : str
-        A comma where semicolons divide values and values such as 1,5 are among them.
-    newlines : bool, default=False
-        Whether values between quotation marks may go over several lines.
-    """
-
-    names: list[str]
-    encoding: str
-    delimiter: str
-    decimal: str
-    newlines: bool = False
-
-    @classmethod
-    def of(cls, path: Path, newlines: bool = False) -> _Layout:
-        with open_regular(path) as file:
-            raw = file.read(_BLOCK_BYTES)
-        encoding = _MARKS.get(raw[:2], "utf-8-sig")
-        text = codecs.getincrementaldecoder(encoding)().decode(raw).lstrip("\r\n")
-        if not text:
-            raise ValueError("it is empty")
-        head, _, rest = text.partition("\n")
-        unquoted = re.sub(r'"[^"]*"', "", head)
-        delimiter = max(",;\t", key=unquoted.count)
-        names = next(csv.reader(io.StringIO(text), delimiter=delimiter))
-        commas = delimiter == ";" and re.search(r"(^|;)-?\d*,\d+(;|$)", rest[:10_000], re.M)
-        return cls(names, encoding, delimiter, "," if commas else ".", newlines)
-
-    def open(self, file: Any, types: dict[str, Any]) -> Any:
-        """A reader of some columns as given types, block after block."""
-        encoding = "utf8" if self.encoding == "utf-8-sig" else self.encoding
-        return pyarrow.csv.open_csv(
-            file,
-            read_options=pyarrow.csv.ReadOptions(
-                use_threads=False, block_size=_BLOCK_BYTES, encoding=encoding
-            ),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=self.newlines
-            ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=[""],
-                strings_can_be_null=True,
-                decimal_point=self.decimal,
-            ),
-        )
 
 
 @dataclass(frozen=True)
@@ -127,6 +64,8 @@ class _Table:
         The column of the samples' names; None numbers them.
     first_row : int, default=0
         How many rows come before those that are read.
+    said : sequence of str, default=()
+        What a person should see whatever the rows are.
     """
 
     path: Path
@@ -136,6 +75,7 @@ class _Table:
     texts: bool = False
     sample: str | None = None
     first_row: int = 0
+    said: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -145,6 +85,7 @@ class _Table:
     def batches(self, tables: Iterator[tuple[Any, float]]) -> Iterator[Batch]:
         """Rows of numbers, with their labels, block after block."""
         done = self.first_row
+        self.notes[:] = self.said
         for table, share in tables:
             places = {name: index for index, name in enumerate(table.schema.names)}
             labels = None if self.label is None else self._labels(table.column(self.label), done)
@@ -210,10 +151,8 @@ class _Table:
 
     def _note_index(self, X: NDArray[np.float64]) -> None:
         """Say so where a column looks like the numbers of the rows."""
-        self.notes.clear()
         for values, name in zip(X.T, self.columns, strict=True):
-            counts = len(X) > 1 and np.array_equal(values, values[0] + np.arange(len(X)))
-            if counts and name.strip().lower() in _INDEX_NAMES:
+            if looks_like_row_numbers(name, values):
                 self.notes.append(
                     f"column {name!r} of {self.path} looks like row numbers, and is taken as a "
                     f"feature: remove it if it is none (pandas: to_csv(..., index=False))"
@@ -224,10 +163,10 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     """A CSV file with a line of column names; all but the labels are numbers."""
     texts = wanted.texts
     with _reading_csv(path):
-        layout = _Layout.of(path, newlines=texts)
+        layout = CsvLayout.of(path, newlines=texts)
         label, columns = _columns(path, layout.names, wanted)
-        kind, note = _label_kind(path, layout, label, wanted)
-    table = _Table(path, columns, label, kind, texts)
+        kind, said = _label_kind(path, layout, label, wanted)
+    table = _Table(path, columns, label, kind, texts, said=said)
     # A column that begins with whole numbers may go on with fractions.
     types = dict.fromkeys(columns, pa.string() if texts else pa.float64())
     if label is not None:
@@ -243,8 +182,6 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     def batches() -> Iterator[Batch]:
         with _reading_csv(path, layout):
             yield from table.batches(blocks())
-            if note:
-                table.notes.append(note)
 
     if texts:
         return Source(path, batches, notes=table.notes, holds="texts")
@@ -252,11 +189,12 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
 
 def _label_kind(
-    path: Path, layout: _Layout, label: str | None, wanted: Wanted
-) -> tuple[type | None, str | None]:
-    """Whether labels of text are numbers, and a note where they only look like some."""
+    path: Path, layout: CsvLayout, label: str | None, wanted: Wanted
+) -> tuple[type | None, list[str]]:
+    """Whether labels of text are numbers, and notes where that or their column is in doubt."""
+    said = label_note(path, label, wanted)
     if label is None or wanted.label_type is not None:
-        return wanted.label_type, None
+        return wanted.label_type, said
     seen = TextColumn()
     with open_regular(path) as file, layout.open(file, {label: pa.string()}) as reader:
         for block in reader:
@@ -264,11 +202,12 @@ def _label_kind(
             if seen.decided:
                 break
     what = f"column {label!r} of {path}"
-    return seen.kind(what), seen.note(what)
+    note = seen.note(what)
+    return seen.kind(what), said if note is None else [*said, note]
 
 
 @contextmanager
-def _reading_csv(path: Path, layout: _Layout | None = None) -> Iterator[None]:
+def _reading_csv(path: Path, layout: CsvLayout | None = None) -> Iterator[None]:
     """As `reading`, but a value that is no number is said to be one, with its column."""
     try:
         with reading(path, "a CSV file", pa.ArrowException, csv.Error):
@@ -310,7 +249,9 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         groups = range(*(wanted.pieces or (0, metadata.num_row_groups)))
         rows = [metadata.row_group(group).num_rows for group in range(groups.stop)]
     sample = SAMPLE if encoder is not None and SAMPLE in schema.names else None
-    table = _Table(path, columns, label, str, texts, sample, sum(rows[: groups.start]))
+    before = sum(rows[: groups.start])
+    said = label_note(path, label, wanted)
+    table = _Table(path, columns, label, str, texts, sample, before, said)
     n_rows = sum(rows[groups.start :])
     names = [*columns, *(name for name in (label, sample) if name is not None)]
     repeated = [label] if label is not None and _is_text(schema.field(label).type) else None

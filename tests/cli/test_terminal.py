@@ -153,3 +153,16 @@ def test_a_class_that_is_nearly_right_is_suggested(tmp_path: Path) -> None:
     said = refused("forget", tmp_path / "m", "bees")
     assert said.endswith("got 'bees': did you mean 'bee'?")
     assert refused("forget", tmp_path / "m", "zebra").endswith("got 'zebra'")
+
+
+def test_merging_a_model_with_itself_is_pointed_out(tmp_path: Path) -> None:
+    for name, rows in (("a", range(10)), ("same", range(10)), ("b", range(10, 20))):
+        done("learn", tmp_path / name, write_images(tmp_path / f"of-{name}", rows))
+    models = [tmp_path / name for name in ("a", "b", "same")]
+    said = redunet("merge", *models, "-o", tmp_path / "all")
+    assert f"redunet: {tmp_path / 'a'} and {tmp_path / 'same'} are equal, and the" in said.stderr
+    assert said.stderr.count("\n") == 1
+    assert "30 samples" in said.stdout
+    said = redunet("merge", *models[:2], "-o", tmp_path / "two")
+    assert said.exit_code == 0
+    assert said.stderr == ""

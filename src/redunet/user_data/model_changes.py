@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from redunet.files import follow, is_special, refuse_overwriting
 from redunet.lock import Tell
 from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
+from redunet.untrusted import open_regular
 from redunet.user_data import Source, Wanted
 from redunet.user_data.for_model import label_type, labels_like, open_all, read, to_resize
 from redunet.user_data.labelled import Change, change_here
@@ -189,8 +191,25 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
                 whole.merge(load(path))
             except (SettingsError, DataTypeError) as error:
                 raise type(error)(f"{paths[0]} and {path}: {error}") from error
+        notes = _counted_twice(paths)
         whole.save(out)
-    return {"merged": [str(path) for path in paths], "notes": [], **holdings(out, whole)}
+    return {"merged": [str(path) for path in paths], "notes": notes, **holdings(out, whole)}
+
+
+def _counted_twice(paths: Sequence[Path]) -> list[str]:
+    """A line about each model file that is equal to one before it."""
+    first: dict[bytes, Path] = {}
+    notes = []
+    for path in paths:
+        with open_regular(path) as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+        if digest in first:
+            notes.append(
+                f"{first[digest]} and {path} are equal, and the samples of both were counted: "
+                f"leave one out if they learnt the same data"
+            )
+        first.setdefault(digest, path)
+    return notes
 
 
 @contextmanager

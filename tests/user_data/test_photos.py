@@ -13,6 +13,7 @@ from PIL import Image
 from redunet import ReduNetClassifier
 from redunet.errors import ModelFileError
 from redunet.estimators import storage
+from redunet.user_data import model_changes
 from redunet.user_data.pixels import BadImageError, pixels, resized
 from tests.own_data import done, png, redunet, refused, write_csv, write_images, write_npz
 
@@ -74,6 +75,21 @@ def test_photographs_of_any_size_are_learnt_and_labelled(photos: Path, tmp_path:
     done("unlearn", tmp_path / "m", tmp_path / "part")
     assert (tmp_path / "m").read_bytes() == before
     done("report", tmp_path / "m", "--samples", photos, "-o", tmp_path / "page.html")
+
+
+def test_a_large_file_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for index in range(60):
+        label = ("down", "across")[index % 2]
+        (tmp_path / "i" / label).mkdir(parents=True, exist_ok=True)
+        photo(label, 8, 8, index).save(tmp_path / "i" / label / f"{index}.png")
+    assert redunet("learn", tmp_path / "usual", tmp_path / "i").stderr == ""
+    size = (tmp_path / "usual").stat().st_size
+    monkeypatch.setattr(model_changes, "LARGE_FILE", int(0.9 * size))
+    said = redunet("learn", tmp_path / "m", tmp_path / "i").stderr
+    assert said.startswith("redunet: writing about 0.0 GB, as samples have 192 features: of images")
+    assert redunet("learn", tmp_path / "m", tmp_path / "i").stderr == ""  # the size is known by now
+    monkeypatch.setattr(model_changes, "LARGE_FILE", int(1.1 * size))
+    assert redunet("learn", tmp_path / "n", tmp_path / "i").stderr == ""
 
 
 def test_the_size_is_the_models(photos: Path, tmp_path: Path) -> None:
@@ -162,6 +178,18 @@ def test_images_are_turned_as_their_exif_data_says(tmp_path: Path) -> None:
         resized(tmp_path / name, (8, 8, 3))[0] for name in ("turned.png", "upright.png")
     )
     np.testing.assert_array_equal(turned, straight)
+    # As they are, without a change of size, too.
+    wide = gradient(30, 20)
+    wide.save(tmp_path / "wide.png")
+    for orientation, back in (
+        (3, Image.Transpose.ROTATE_180),
+        (6, Image.Transpose.ROTATE_90),
+        (8, Image.Transpose.ROTATE_270),
+    ):
+        exif[0x0112] = orientation
+        wide.transpose(back).save(tmp_path / "turned.png", exif=exif)
+        found, _ = pixels(tmp_path / "turned.png", (20, 30, 3))
+        np.testing.assert_array_equal(found, pixels(tmp_path / "wide.png", (20, 30, 3))[0])
 
 
 def test_all_modes_become_grey_or_rgb(tmp_path: Path) -> None:

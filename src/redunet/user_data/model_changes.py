@@ -37,6 +37,9 @@ Found = dict[str, Any]
 MOST_FEATURES = 2**15
 """Beyond it the second moment of one class alone takes more than 8 GB."""
 
+LARGE_FILE = 2**29
+"""Bytes of a model file that are announced before it is written."""
+
 _SAMPLE_BYTES = 2**27
 
 
@@ -118,6 +121,7 @@ def learn(
             model.resize_images()
         if created:
             model.set_encoder(sources[0].encoder)
+            _announce_size(model, tell)
         model.save(path)
     now = dict(zip(model.moments_, model.moments_.counts, strict=True))
     changed = {label: count - before.get(label, 0) for label, count in now.items()}
@@ -295,6 +299,17 @@ def _too_many(n_features: int) -> str:
         f"expected at most {MOST_FEATURES:,} features, got {n_features:,}: "
         f"make the images smaller, or learn the output of an encoder"
     )
+
+
+def _announce_size(model: Estimator, tell: Tell) -> None:
+    """Say how large the file of a new model gets, where that is much."""
+    d, counts = model.moments_.n_features, model.moments_.counts
+    size = sum(8 * d * min(count, (d + 1) // 2) for count in counts)
+    if size >= LARGE_FILE:
+        tell(
+            f"writing about {size / 1e9:.1f} GB, as samples have {d:,} features: of images, a new "
+            f"model with --resize 32 or --encoder takes far less"
+        )
 
 
 def counted(counts: Mapping[Any, int]) -> list[Found]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from redunet.encoders.fitting import fitted
 from redunet.errors import DataError, FileAccessError
@@ -31,7 +31,7 @@ class BadImageError(Exception):
 
 
 def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8], bool]:
-    """The pixels of an image that is grey or RGB, and not transparent.
+    """The pixels of an image that is grey or RGB, and not transparent, turned as EXIF data says.
 
     Parameters
     ----------
@@ -47,7 +47,9 @@ def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8]
     """
     with _opened(file) as image:
         mode = None if image.has_transparency_data else _MODES.get(image.mode)
+        on_its_side = image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
         found: tuple[int, ...] = (image.height, image.width)
+        found = found[::-1] if on_its_side else found
         found = (*found, 3) if mode == "RGB" else found
         if mode is None:
             raise BadImageError(f"mode {image.mode}, expected L or RGB, not transparent")
@@ -56,7 +58,7 @@ def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8]
         if image.height * image.width > MOST_VALUES:
             raise BadImageError(f"more than {MOST_VALUES:,} pixels")
         frames = _has_frames(image)
-        return np.asarray(image.convert(mode)), frames
+        return np.asarray(ImageOps.exif_transpose(image).convert(mode)), frames
 
 
 def resized(file: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bool]:

@@ -32,6 +32,17 @@ def of(rows: list[int]) -> ClassMoments:
     return ClassMoments(9).update(torch.from_numpy(X[rows]), y[rows])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
+def test_arrays_give_the_table_that_tensors_give(dtype: str) -> None:
+    values = (40 * X + 100).astype(dtype)
+    table = ClassMoments(9).update(torch.from_numpy(values), y)
+    assert ClassMoments(9).update(values, y) == table
+    parts = [(values[::2], y[::2]), (values[1::2], y[1::2])]
+    assert ClassMoments(9).update_from(parts) == table
+    values.setflags(write=False)
+    assert ClassMoments(9).update(np.asfortranarray(values), y.tolist()) == table
+
+
 def test_sums_are_those_of_python_integers() -> None:
     grid = (unit_rows(torch.from_numpy(X)) * GRID).round().to(torch.int64).tolist()
     for label in range(4):

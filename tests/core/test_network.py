@@ -240,6 +240,18 @@ def test_algorithm_1_in_float32(large: Any) -> None:
     assert worst(network, oracle) < 1e-3
 
 
+def test_algorithm_1_takes_arrays(small: Any) -> None:
+    X, y = small
+    old = y < 2
+    network = build_network(ClassMoments(X.shape[1]).update(X[old], y[old]), 0.5, PAPER)
+    of_array = extend_network(network, X[~old], y[~old])
+    of_tensor = extend_network(network, torch.from_numpy(X[~old]), y[~old])
+    assert of_array.labels == of_tensor.labels
+    for a, b in zip(of_array.layers, of_tensor.layers, strict=True):
+        assert torch.equal(a.E, b.E)
+        assert torch.equal(a.C, b.C)
+
+
 def test_algorithm_1_refuses_an_old_class(small: Any) -> None:
     X, y = small
     network = build_network(moments_of(X, y), 0.5, PAPER)

@@ -13,7 +13,7 @@ import math
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -65,7 +65,7 @@ class OnGrid:
         return self.samples.dtype in _SMALL_WHOLE
 
 
-def unit_rows(X: Tensor) -> Tensor:
+def unit_rows(X: Any) -> Tensor:
     """Put each row on the unit sphere; a zero row stays zero.
 
     The bits of a row's result depend on the values in that row alone: not on
@@ -75,12 +75,13 @@ def unit_rows(X: Tensor) -> Tensor:
 
     Parameters
     ----------
-    X : Tensor of shape (n, d), finite
+    X : array or Tensor of shape (n, d), finite
 
     Returns
     -------
     Tensor of shape (n, d), float64
     """
+    X = torch.as_tensor(X)
     out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
     if X.numel():
         rows = rows_in_cache(out)
@@ -89,18 +90,18 @@ def unit_rows(X: Tensor) -> Tensor:
     return out
 
 
-def unit_grid(X: Tensor) -> OnGrid:
+def unit_grid(X: Any) -> OnGrid:
     """The values of ``unit_rows(X)`` on the grid, to the same bits and in fewer passes.
 
     Parameters
     ----------
-    X : Tensor of shape (n, d), finite
+    X : array or Tensor of shape (n, d), finite
 
     Returns
     -------
     OnGrid
     """
-    return OnGrid(X)
+    return OnGrid(torch.as_tensor(X))
 
 
 def rows_in_cache(X: Tensor) -> int:

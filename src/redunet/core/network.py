@@ -238,6 +238,29 @@ def extend_network(
     Returns
     -------
     ReduNet
+
+    Examples
+    --------
+    Two classes make a network, a third one extends it, without samples of the first two:
+
+    >>> from sklearn.datasets import load_digits
+    >>> from redunet import ClassMoments, NearestSubspace, Schedule, build_network, extend_network
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> old = y < 2
+    >>> moments = ClassMoments(64).update(X[old], y[old])
+    >>> network = build_network(moments, eps=0.5, schedule=Schedule(20, 0.5, 0.933))
+    >>> network = extend_network(network, X[~old], y[~old])
+    >>> network.labels
+    (0, 1, 2)
+
+    Labels come from a read-out of the features after its last layer; samples are put on the
+    unit sphere first, as they were when they were learnt:
+
+    >>> from redunet.core.grid import unit_rows
+    >>> readout = NearestSubspace.from_network(network, n_components=12)
+    >>> scores = readout.scores(network.transform(unit_rows(X), sharpness=1.0))
+    >>> [network.labels[j] for j in scores.argmax(dim=1)][:6]
+    [0, 1, 2, 0, 1, 2]
     """
     old = next(iter(network.layers), None)
     if old is None:

@@ -40,11 +40,11 @@ def test_the_walk_through_the_tool_works(tmp_path: Path, monkeypatch: pytest.Mon
     images, labels = load_digits(return_X_y=True)
     names = ["magpie", "robin", "wren", "rook", "swift"]
     shares = {
-        "photos": (range(4), slice(0, 60)),
-        "test-photos": (range(4), slice(60, 100)),
-        "more-photos": (range(5), slice(100, 140)),
-        "withdrawn-photos": ([1], slice(100, 103)),
-        "their-photos": (range(3, 5), slice(140, 170)),
+        "photos": (range(4), slice(0, 12)),
+        "test-photos": (range(4), slice(12, 20)),
+        "more-photos": (range(5), slice(20, 26)),
+        "withdrawn-photos": ([1], slice(20, 23)),
+        "their-photos": (range(3, 5), slice(26, 34)),
     }
     for folder, (classes, rows) in shares.items():
         for digit in classes:
@@ -61,14 +61,14 @@ def test_the_walk_through_the_tool_works(tmp_path: Path, monkeypatch: pytest.Mon
         words = shlex.split(line, comments=True)
         assert words[0] == "redunet"
         said[" ".join(words[1:3])] = done(*words[1:]).stdout
-    assert "Learnt 200 samples of 5 classes, 1 of them new." in said["learn birds.safetensors"]
+    assert "Learnt 30 samples of 5 classes, 1 of them new." in said["learn birds.safetensors"]
     accuracy = re.findall(r"Accuracy ([\d.]+)", said["evaluate birds.safetensors"])
-    assert float(accuracy[0]) > 0.97
+    assert float(accuracy[0]) > 0.9
     given = [row.split(",")[1] for row in (tmp_path / "labels.csv").read_text().splitlines()[1:]]
-    assert given.count("wren") / len(given) > 0.9
+    assert given.count("wren") >= len(given) - 1
     assert "Forgot magpie." in said["forget birds.safetensors"]
     assert "Withdrew 3 samples." in said["unlearn birds.safetensors"]
-    counts = {"robin": 97, "rook": 130, "swift": 70, "wren": 100}
+    counts = {"robin": 15, "rook": 26, "swift": 14, "wren": 18}
     assert f"4 classes, {sum(counts.values())} samples" in said["inspect both.safetensors"]
     both = ReduNetClassifier.load("both.safetensors")
     assert dict(zip(both.classes_.tolist(), both.moments_.counts, strict=True)) == counts

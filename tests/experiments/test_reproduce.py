@@ -112,30 +112,36 @@ def test_a_second_call_takes_up_what_is_there(tmp_path: Path) -> None:
 def test_a_dry_run_only_says_what_it_would_do(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost, "_MEASURED_FEATURES", 16)
+    monkeypatch.setattr(cost, "_MEASURING_S", 0.0)
+    monkeypatch.setitem(cost.MEASURED, "cpu", 16)
     words = ["reproduce", name, "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]
     done = CliRunner().invoke(main, words)
     said = " ".join(done.output.split())
     layers = REPRODUCTIONS[name].settings["n_layers"]
     assert f"would build five networks of {layers} layers" in said
-    assert "judging by layers of 16 features built just now" in said
+    assert "judging by products of 16 x 16 matrices computed just now" in said
     assert not (tmp_path / "out").exists()
 
 
-def test_an_estimate_is_a_measured_layer_times_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the seconds of a layer of the committed run, it gives the seconds of that run."""
-    measured = {2: 35.459 / 200, 10: 413.36 / 200}
-    monkeypatch.setattr(cost, "_MEASURED_FEATURES", 784)
-    monkeypatch.setattr(cost, "_layer_seconds", lambda k, *rest: measured[k])
-    found = cost.estimate(REPRODUCTIONS["mnist"].experiment(), [0], "cpu", joint=True)
-    record = json.loads((RESULTS / "mnist.json").read_text())
+@pytest.mark.parametrize(
+    ("name", "dtype", "joint"), [("mnist", "float64", True), ("mnist-tuned", "float32", False)]
+)
+def test_an_estimate_is_near_the_committed_run(
+    name: str, dtype: str, joint: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rate of products of the committed benchmark, on a machine of the same kind."""
+    rows = json.loads((RESULTS.parent / "benchmarks" / "results" / "cpu.json").read_text())["rows"]
+    floor = next(r["floor"] for r in rows if r["case"] == f"build a layer, d 784, k 10, {dtype}")
+    rate = 41 * 784**3 / floor
+    monkeypatch.setattr(cost, "_operations_a_second", lambda *what: rate)
+    experiment = REPRODUCTIONS[name].experiment(dtype=dtype)
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    found = cost.estimate(experiment, [0], "cpu", joint)
     assert found["seconds"] == pytest.approx(record["seconds"], rel=0.25)
-    once = cost.estimate(REPRODUCTIONS["mnist"].experiment(), [0], "cpu", joint=False)
-    assert once["seconds"] < 0.6 * found["seconds"]
-    monkeypatch.setattr(cost, "_MEASURED_FEATURES", 392)  # an eighth of the work of a layer
-    monkeypatch.setattr(cost, "_layer_seconds", lambda k, *rest: measured[k] / 8)
-    again = cost.estimate(REPRODUCTIONS["mnist"].experiment(), [0], "cpu", joint=True)
-    assert again["seconds"] == pytest.approx(found["seconds"])
+    once, both = (cost.estimate(experiment, [0], "cpu", joint) for joint in (False, True))
+    assert once["seconds"] < 0.6 * both["seconds"]
+    monkeypatch.setattr(cost, "_operations_a_second", lambda *what: 2 * rate)
+    assert cost.estimate(experiment, [0], "cpu", joint)["seconds"] == found["seconds"] / 2
 
 
 def test_an_unknown_experiment_is_refused() -> None:

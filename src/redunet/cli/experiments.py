@@ -159,7 +159,7 @@ def reproduce(
     experiment = wanted.experiment(**changes)
     if dry_run:
         with progress_bar() as tell:
-            tell("measuring a layer", 0.0)
+            tell("measuring matrix products", 0.0)
             cost = estimate(experiment, numbers, device, joint)
         Screen().print(*forecast(name, cost), sep="\n")
         say(f"It would write record.json, report.md, report.html and figures to {out}.")

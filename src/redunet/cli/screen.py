@@ -178,13 +178,14 @@ def tuned(found: Mapping[str, Any]) -> Lines:
 
 def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
     """What a reproduction would do."""
-    d, measured = cost["features"], cost["measured_features"]
+    d, size = cost["features"], cost["measured"]
     return [
         f"redunet reproduce {name} would build five networks of {cost['layers']} layers in "
         f"{d} dimensions, after each of five tasks of two classes, and label the test samples of "
         f"all classes seen.",
-        f"Roughly {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB on this "
-        f"machine if nothing else runs, judging by layers of {measured} features built just now.",
+        f"At most about {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB on "
+        f"this machine if nothing else runs, judging by products of {size} x {size} matrices "
+        f"computed just now.",
     ]
 
 

@@ -87,6 +87,8 @@ def test_the_words_about_recipes_are_the_records() -> None:
     spaced = " ".join(RECIPES.split())
     leads = [round(10_000 * float(ahead[name])) for name in MARKS]
     assert f"the lead is {min(leads)} to {max(leads)} images in ten thousand" in spaced
+    fast = last_of_recipe("images-fast-mnist")
+    assert f"on MNIST, LDA is ahead by {fast['lda'] - fast['redunet']:.4f})" in spaced
     digits = last_of_recipe("directions-digits")
     alone = next(
         row["accuracy"]

@@ -206,7 +206,7 @@ def _counted_twice(paths: Sequence[Path]) -> list[str]:
     notes = []
     for path in paths:
         with open_regular(path) as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
+            digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
         if digest in first:
             notes.append(
                 f"{first[digest]} and {path} are equal, and the samples of both were counted: "

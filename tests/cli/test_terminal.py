@@ -17,6 +17,7 @@ from rich.text import Text
 
 from redunet import ReduNetClassifier
 from redunet.cli.terminal import Screen, note, say_json
+from redunet.user_data import model_changes
 from tests.own_data import IMAGES, done, redunet, refused, write_images
 
 HOSTILE = "a\x1b]0;owned\x07[bold]b[/]\x9b2J\u202ec\u2028\udcff"
@@ -166,3 +167,10 @@ def test_merging_a_model_with_itself_is_pointed_out(tmp_path: Path) -> None:
     said = redunet("merge", *models[:2], "-o", tmp_path / "two")
     assert said.exit_code == 0
     assert said.stderr == ""
+    told: list[tuple[str, float]] = []
+
+    def progress(what: str, share: float) -> None:
+        told.append((what, share))
+
+    model_changes.merge(models[:2], tmp_path / "more", tell=print, progress=progress)
+    assert told == [(f"merging {models[1]}", 0.5)]

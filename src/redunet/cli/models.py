@@ -322,7 +322,8 @@ def merge(
     from redunet.cli import lines
     from redunet.user_data import model_changes
 
-    found = model_changes.merge(models, out, tell=teller(quiet))
+    with progress_of(quiet) as progress:
+        found = model_changes.merge(models, out, tell=teller(quiet), progress=progress)
     say_found(found, lines.merged, as_json, quiet)
 
 

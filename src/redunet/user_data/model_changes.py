@@ -180,7 +180,7 @@ def unlearn(
     }
 
 
-def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
+def merge(paths: Sequence[Path], out: Path, *, tell: Tell, progress: Progress = silent) -> Found:
     """One model of what several have learnt, as if it had seen it all."""
     if len(paths) < 2:
         raise DataError(f"expected at least two models to merge, got {len(paths)}")
@@ -190,7 +190,8 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell) -> Found:
         if not streamed and out.exists():
             raise FileAccessError(f"{out} exists already: choose another name, or remove it")
         whole: Any = load(paths[0])
-        for path in paths[1:]:
+        for index, path in enumerate(paths[1:], 1):
+            progress(f"merging {path}", index / len(paths))
             try:
                 whole.merge(load(path))
             except (SettingsError, DataTypeError) as error:

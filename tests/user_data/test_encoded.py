@@ -175,7 +175,7 @@ def test_vectors_of_another_encoder_are_refused(
         said = refused(command, model, data, "--encoder", other)
         assert said.startswith("expected the encoder tiny (sha256 ")
         said = refused(command, model, data)
-        assert ("name the folder of tiny with --encoder" in said) or "use `redunet encode`" in said
+        assert ("name the folder of tiny with --encoder" in said) or "or name an encoder" in said
     np.savez(tmp_path / "plain.npz", X=open_encoder(tiny)(TEXTS), y=LABELS)
     said = refused("learn", model, tmp_path / "plain.npz")
     assert "which does not say whose vectors it holds: pass what `redunet encode` writes" in said
@@ -200,7 +200,10 @@ def test_vectors_of_another_encoder_are_refused(
 def test_mistakes_are_one_line(tmp_path: Path, tiny: Path, of_images: Path) -> None:
     data = write(tmp_path / "t.csv")
     new = ("learn", tmp_path / "m")
-    assert "or use `redunet encode` if it holds texts" in refused(*new, data, "--label", "id")
+    said = refused(*new, data, "--label", "id")
+    assert "or name an encoder (--encoder minilm) if it holds texts" in said
+    said = refused(*new, write(tmp_path / "t.parquet"), "--label", "id")
+    assert "or name an encoder (--encoder minilm) if it holds texts" in said
     said = refused(*new, write(tmp_path / "u.csv", text="words"), "--encoder", tiny)
     assert "expected one of text, texts, sentence, question, query, utterance to hold the" in said
     assert "but there are only id, words: name it with --text" in said

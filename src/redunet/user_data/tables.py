@@ -219,7 +219,7 @@ def _reading_csv(path: Path, layout: CsvLayout | None = None) -> Iterator[None]:
         raise DataError(
             f"expected numbers in column {layout.names[int(found[1])]!r} of {path}, got "
             f"{found[2]!r}: remove the column or turn it into numbers, name it with --label if it "
-            f"holds the labels, or use `redunet encode` if it holds texts"
+            f"holds the labels, or name an encoder (--encoder minilm) if it holds texts"
         ) from error
 
 
@@ -296,7 +296,8 @@ def _check_types(
         elif not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
             raise DataError(
                 f"expected numbers in column {name!r} of {path}, got {of}: "
-                f"leave it out, or turn it into numbers"
+                f"leave it out, turn it into numbers, name it with --label if it holds the labels, "
+                f"or name an encoder (--encoder minilm) if it holds texts"
             )
     if label is not None:
         of = schema.field(label).type

@@ -27,7 +27,7 @@ def error_of(model: ReduNetClassifier) -> float:
 
 @pytest.mark.parametrize("readout", ["subspace", "coding", "discriminant", "regression"])
 def test_probabilities_are_calibrated_without_validation_data(readout: str) -> None:
-    model = from_recipe("features", readout=readout).fit(X[TRAIN], Y[TRAIN])
+    model = from_recipe("directions", readout=readout).fit(X[TRAIN], Y[TRAIN])
     assert error_of(model) < 0.03
     labels = model.classes_[model.predict_proba(X[HELD]).argmax(axis=1)]
     np.testing.assert_array_equal(labels, model.predict(X[HELD]))

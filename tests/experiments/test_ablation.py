@@ -210,7 +210,7 @@ def test_a_recipe_need_not_be_taken_apart(tmp_path: Path) -> None:
     again = run(tmp_path, seeds=(0,), joint=False)
     for one, other in zip(record["methods"], again["methods"], strict=True):
         assert one["runs"][0]["tasks"] == other["runs"][0]["tasks"]  # none ran again
-    assert len(again["ablation"]) == 20
+    assert len(again["ablation"]) == 24
 
 
 def without_costs(record: dict[str, Any]) -> dict[str, Any]:
@@ -313,13 +313,13 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
     ]
     assert text[15] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.0000 |"
     step = f"1, relative step {find('images-fast').settings['step']:g}"
-    own = f"| **patches, 48** | – | {step} | linear discriminant | 0.0900 |"
+    own = f"| **patches, 48** | – | {step} | linear discriminant | 0.1000 |"
     assert text[17].startswith(f"| patches without roots, 48 | – | {step} | linear disc")
-    assert text[24] == own
-    assert text[23] == f"| patches, 48 | – | {step} | coding length | 0.0800 |"
-    assert text[32].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
-    assert text[34].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
-    assert len(text) == 36
+    assert text[25] == own
+    assert text[24] == f"| patches, 48 | – | {step} | coding length | 0.0900 |"
+    assert text[35].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
+    assert text[38].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
+    assert len(text) == 40
 
 
 def test_the_reports_and_the_figures(finished: tuple[Path, dict[str, Any]]) -> None:

@@ -21,7 +21,7 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
         return plan.features, plan.whitening, plan.n_layers, plan.step_kind, plan.readout
 
     found = variants(PLAN)
-    assert len(found) == len(set(found)) == 20
+    assert len(found) == len(set(found)) == 24
     assert found.count(PLAN) == 1
     assert {key(plan) for plan in found} == {
         ("pixels", None, 0, "relative", "subspace"),
@@ -45,13 +45,13 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
 def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
     whitened = PLAN.changed({"whitening": 0.3, "n_layers": 0})
     found = variants(whitened)
-    assert len(found) == 19
+    assert len(found) == 23
     assert {plan.whitening for plan in found} == {None, 0.3}
     assert {(plan.n_layers, plan.step, plan.step_kind) for plan in found if plan.n_layers} == {
         (1, 0.3, "relative")
     }
     paper = Plan(data="mnist").changed(find("paper-mnist").settings)
-    assert len(variants(paper)) == 16
+    assert len(variants(paper)) == 20
     assert paper in variants(paper)
 
 
@@ -61,4 +61,4 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     assert alone == [together.changed({"features": kind}) for kind in ("patches", "scattering")]
     for step in ("root", "mirrored"):
         assert together.changed({step: False}) in variants(together)
-    assert len(variants(together)) == 23
+    assert len(variants(together)) == 27

@@ -408,3 +408,15 @@ def test_a_spread_that_rounds_to_nothing_is_not_trusted(dtype: torch.dtype) -> N
     least = 2 * math.sqrt(torch.finfo(dtype).eps)
     assert float(moved.spread.min()) == pytest.approx(least, rel=1e-3)
     assert bool(moved.spread.log().isfinite().all())
+
+
+def test_a_few_samples_of_a_shallow_network_need_no_fusions() -> None:
+    network = few_samples(2.0, 1)
+    readout = scores_to_compare(read_out(network, "discriminant", 12, 0.01))
+    fused = with_all_candidates(network, Sharpness(100.0, "relative"))
+    Z = hard_samples(48, 3, n=20)
+    alone = torch.cat([fused.answer([z[None]], readout, same_label) for z in Z])
+    assert fused.seen.fell_back == fused.seen.samples == len(Z)
+    together = fused.answer([Z], readout, same_label)
+    assert torch.equal(alone.argmax(1), together.argmax(1))
+    assert fused.seen.fell_back < 2 * len(Z)

@@ -46,6 +46,9 @@ difference between two fusions, times the risk."""
 TOLERANCE = 1e-3
 """How far scores, probabilities and features may be from those of the whole network."""
 
+FEW = 4
+"""So few samples in so few layers are faster through the network than through fusions."""
+
 ROWS = 2048
 """How many samples the first two fusions take at a time, where these are in few dimensions."""
 
@@ -160,7 +163,9 @@ class FusedNetwork:
         for Z in parts:
             rows = torch.arange(n, n + len(Z), device=Z.device)
             n += len(Z)
-            part = self._first(_Open(rows, Samples(Z, self.network.layers.space, asked)))
+            part = _Open(rows, Samples(Z, self.network.layers.space, asked))
+            if self.pays(len(Z)):
+                part = self._first(part)
             for place in range(1, min(2, len(self.fusions))):
                 part = self._next(place, part, enough, answered)
             still_open.append(part)
@@ -174,9 +179,7 @@ class FusedNetwork:
         return out[torch.cat([rows for rows, _ in answered]).argsort()]
 
     def _first(self, samples: _Open) -> _Open:
-        """Samples after the first fusion, where there is one."""
-        if not self.fusions:
-            return samples
+        """Samples after the first fusion."""
         self.seen.answered = self.seen.answered or [0] * len(self.fusions)
         values, moves = self.values(self.fusions[0], samples.samples)
         return replace(samples, answer=(values, moves), behind=moves.behind)
@@ -223,6 +226,10 @@ class FusedNetwork:
             return asked.of_features(self.network.transform(Z, self.sharpness))
         samples = Samples(Z, self.network.layers.space, asked)
         return self.values(self.fusions[-1], samples)[0]
+
+    def pays(self, n: int) -> bool:
+        """Whether n samples are answered faster with fusions: these save products, not calls."""
+        return bool(self.fusions) and n * len(self.network.layers) > FEW
 
     @property
     def rows_at_once(self) -> int | None:

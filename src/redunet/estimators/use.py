@@ -1,0 +1,92 @@
+"""One call's view of a model: its input, network, fusions and read-out, made when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from redunet.core.fused_network import Enough, FusedNetwork
+from redunet.core.readouts import Readout
+from redunet.core.rejection import Residuals
+from redunet.core.samples import Values
+from redunet.estimators.checked_input import CHUNK_ROWS, checked_samples, column_names
+from redunet.estimators.lazy import Network
+from redunet.estimators.settings import Settings
+from redunet.estimators.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One call's view of a model: what was learnt, the settings and where to compute."""
+
+    owner: str
+    state: State
+    settings: Settings
+    device: str
+    memory: int
+    exact: bool
+
+    def answer(self, X: ArrayLike, asked_of: Callable[[Readout], Values], enough: Enough) -> Tensor:
+        """Values of samples, (n, m), from the read-out and the features after the last layer."""
+        answers = []
+        for rows in self.passes(X):
+            if self.exact:
+                features = self.built().network.transform(self.new(rows), self.settings.confidence)
+                answers.append(asked_of(self.readout()).of_features(features).cpu())
+            else:
+                fused = self.fused()  # before the read-out: it makes the pass that both need
+                size = fused.rows_at_once or len(rows)
+                parts = (rows[start : start + size] for start in range(0, len(rows), size))
+                asked = asked_of(self.readout())
+                answers.append(fused.answer(map(self.new, parts), asked, enough).cpu())
+        return torch.cat(answers)
+
+    def passes(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """New samples, checked, as many rows at a time as memory allows."""
+        rows = checked_samples(X, self.state.embedding.features, self.owner)
+        self.state.check_new(self.owner, rows.shape[1], column_names(X))
+        d, bytes_each = self.state.moments.n_features, self.settings.torch_dtype.itemsize
+        size = max(CHUNK_ROWS, self.memory // (4 * d * bytes_each))
+        return (rows[start : start + size] for start in range(0, len(rows), size))
+
+    def vectors(self, rows: NDArray[Any]) -> Tensor:
+        """Feature vectors of new samples on the unit sphere, (n, d)."""
+        return self.state.embedding.new(rows, self.settings.torch_dtype, self.device)
+
+    def new(self, rows: NDArray[Any]) -> Tensor:
+        """New samples as the first layer takes them, (n, d)."""
+        Z, whitening = self.vectors(rows), self.built().whitening
+        return Z if whitening is None else whitening.samples(Z)
+
+    def residuals(self) -> Residuals:
+        """What measures how far samples are from classes, made if it is not there yet."""
+        return self.built().residuals(self.state.total, self.settings, self.device, self.memory)
+
+    def drawn(self) -> tuple[Tensor, Tensor]:
+        """Residuals and weights as `Residuals.drawn` gives them, drawn if they were not yet."""
+        return self.built().kept.get("drawn", None, lambda: self.residuals().drawn())
+
+    def built(self) -> Network:
+        """The network, built if it is not there yet."""
+        return Network.of(self.state, self.settings, self.device, self.memory)
+
+    def fused(self) -> FusedNetwork:
+        """The network with its fusions, made if they are not there yet."""
+        return self.built().fused(self.settings, self._components, self.memory)
+
+    def readout(self) -> Readout:
+        """The read-out, made if it is not there yet."""
+        return self.built().readout(self.settings, self._components)
+
+    def temperature(self) -> float:
+        """T of the probabilities, found if it is neither set nor there yet."""
+        return self.built().temperature(self.settings, self._components, self.memory)
+
+    @property
+    def _components(self) -> int:
+        return self.settings.components(self.state.moments.n_features)

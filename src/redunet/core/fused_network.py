@@ -46,7 +46,7 @@ difference between two fusions, times the risk."""
 TOLERANCE = 1e-3
 """How far scores, probabilities and features may be from those of the whole network."""
 
-FEW = 4
+FEW_MOVES = 4
 """So few samples in so few layers are faster through the network than through fusions."""
 
 ROWS = 2048
@@ -229,7 +229,7 @@ class FusedNetwork:
 
     def pays(self, n: int) -> bool:
         """Whether n samples are answered faster with fusions: these save products, not calls."""
-        return bool(self.fusions) and n * len(self.network.layers) > FEW
+        return bool(self.fusions) and n * len(self.network.layers) > FEW_MOVES
 
     @property
     def rows_at_once(self) -> int | None:

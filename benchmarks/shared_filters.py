@@ -240,7 +240,7 @@ class Cuts:
         both = self.fused(first, second)
         before, after = (both.values(one, self._samples(Z)) for one in (first, second))
         values = after[0]
-        done = same_label(values, both.error(before, after))
+        done = same_label(before[0], values, both.factor(before[1], after[1]))
         unchecked = values.argmax(dim=1)
         labels = unchecked.clone()
         rest = self.network.transform(Z[~done], self.sharpness)
@@ -252,8 +252,8 @@ class Cuts:
     ) -> tuple[int, float]:
         """The fewest directions that leave the labels of samples, (n, d), beyond doubt.
 
-        A label is beyond doubt where its margin is larger than the error that
-        `FusedNetwork.error` estimates from the difference to the network itself. Found by
+        A label is beyond doubt where `same_label` says so of the difference to the network
+        itself. Found by
         bisection, as if the share of such samples never fell with more directions.
 
         Parameters
@@ -279,7 +279,7 @@ class Cuts:
             one = cut(n)
             both = self.fused(one, whole)
             of_cut = both.values(one, self._samples(Z))
-            done = same_label(of_cut[0], both.error(of_cut, of_whole))
+            done = same_label(of_whole[0], of_cut[0], both.factor(of_cut[1], of_whole[1]))
             return float(done.double().mean())
 
         low, high, reached = 0, most, 1.0

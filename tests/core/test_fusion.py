@@ -96,12 +96,12 @@ def test_labels_are_those_of_the_whole_network(name: str, low_rank: bool) -> Non
     fused = with_all_candidates(network, sharpness)
     Z = hard_samples(48 if low_rank else 64, seed=0)
     whole = scores(network.transform(Z, sharpness))
-    assert torch.equal(fused.answer([Z], Values(scores), same_label).argmax(1), whole.argmax(1))
-    close_scores = fused.answer([Z], Values(scores), same_label_and_close)
+    assert torch.equal(fused.answer(Z, Values(scores), same_label).argmax(1), whole.argmax(1))
+    close_scores = fused.answer(Z, Values(scores), same_label_and_close)
     assert torch.equal(close_scores.argmax(1), whole.argmax(1))
     scale = whole.abs().amax(dim=1).clamp(min=1)
     assert float(((close_scores - whole).abs().amax(dim=1) / scale).max()) < TOLERANCE
-    features = fused.answer([Z], Values(lambda F: F), close)
+    features = fused.answer(Z, Values(lambda F: F), close)
     assert float((features - network.transform(Z, sharpness)).abs().max()) < TOLERANCE
     assert fused.seen.samples == 3 * len(Z)
     assert fused.seen.samples == sum(fused.seen.answered) + fused.seen.fell_back
@@ -117,7 +117,7 @@ def test_no_sample_is_found_whose_label_differs(which: tuple[str, bool], seed: i
     fused = with_all_candidates(network, sharpness)
     Z = hard_samples(48 if which[1] else 64, seed, n=100)
     whole = scores(network.transform(Z, sharpness)).argmax(1)
-    assert torch.equal(fused.answer([Z], Values(scores), same_label).argmax(1), whole)
+    assert torch.equal(fused.answer(Z, Values(scores), same_label).argmax(1), whole)
 
 
 @settings(max_examples=25, deadline=None)
@@ -141,13 +141,13 @@ def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
         same = (label(middle) == of_a)[:, None]
         a, b = torch.where(same, middle, a), torch.where(same, b, middle)
     Z = torch.nn.functional.normalize(torch.cat([a, b]), dim=1)
-    assert torch.equal(fused.answer([Z], Values(scores), same_label).argmax(1), label(Z))
+    assert torch.equal(fused.answer(Z, Values(scores), same_label).argmax(1), label(Z))
 
 
 def test_small_steps_need_few_products() -> None:
     network, scores, sharpness = MADE["small steps", False]
     fused = fuse(network, sharpness, Values(scores), candidates(network, 10**9))
-    fused.answer([DIGITS[900:]], Values(scores), same_label)
+    fused.answer(DIGITS[900:], Values(scores), same_label)
     assert [len(one.layers) for one in fused.fusions][:2] == [2, 4]
     assert fused.seen.fell_back < 0.3 * fused.seen.samples
 
@@ -161,7 +161,7 @@ def test_fusions_that_do_not_pay_are_not_used() -> None:
     fused = fuse(network, Sharpness(10.0, "relative"), Values(scores), candidates(network, 10**9))
     assert not fused.fusions
     expected = scores(network.transform(DIGITS[900:950], Sharpness(10.0, "relative")))
-    assert torch.equal(fused.answer([DIGITS[900:950]], Values(scores), same_label), expected)
+    assert torch.equal(fused.answer(DIGITS[900:950], Values(scores), same_label), expected)
 
 
 def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None:
@@ -327,9 +327,7 @@ def test_wide_networks_are_tried_in_fewer_dimensions(
     Z[0] = 0  # has no direction
     whole = solution.scores(network.transform(Z, sharpness)).argmax(1)
     for asked in (scores_to_compare(solution), Values(solution.scores)):
-        assert torch.equal(fused.answer([Z], asked, same_label).argmax(1), whole)
-        in_parts = fused.answer(torch.split(Z, 50), asked, same_label)
-        assert torch.equal(in_parts.argmax(1), whole)
+        assert torch.equal(fused.answer(Z, asked, same_label).argmax(1), whole)
 
 
 def few_samples(eps: float, n_layers: int) -> ReduNet:
@@ -369,8 +367,8 @@ def test_cut_classes_change_no_label(eps: float, seed: int) -> None:
     assert dtypes[0] == torch.float32
     Z = hard_samples(48, seed, n=100)
     whole = readout.of_features(network.transform(Z, sharpness))
-    assert torch.equal(fused.answer([Z], readout, same_label).argmax(1), whole.argmax(1))
-    close_scores = fused.answer([Z], Values(readout.of_features), same_label_and_close)
+    assert torch.equal(fused.answer(Z, readout, same_label).argmax(1), whole.argmax(1))
+    close_scores = fused.answer(Z, Values(readout.of_features), same_label_and_close)
     scale = whole.abs().amax(dim=1).clamp(min=1)
     assert float(((close_scores - whole).abs().amax(dim=1) / scale).max()) < TOLERANCE
 
@@ -415,8 +413,47 @@ def test_a_few_samples_of_a_shallow_network_need_no_fusions() -> None:
     readout = scores_to_compare(read_out(network, "discriminant", 12, 0.01))
     fused = with_all_candidates(network, Sharpness(100.0, "relative"))
     Z = hard_samples(48, 3, n=20)
-    alone = torch.cat([fused.answer([z[None]], readout, same_label) for z in Z])
+    alone = torch.cat([fused.answer(z[None], readout, same_label) for z in Z])
     assert fused.seen.fell_back == fused.seen.samples == len(Z)
-    together = fused.answer([Z], readout, same_label)
+    together = fused.answer(Z, readout, same_label)
     assert torch.equal(alone.argmax(1), together.argmax(1))
     assert fused.seen.fell_back < 2 * len(Z)
+
+
+@pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_labels_are_the_same_on_several_threads(low_rank: bool, threads: int) -> None:
+    network, scores, sharpness = MADE["the paper's steps", low_rank]
+    Z = hard_samples(48 if low_rank else 64, seed=3, n=500)
+    whole = scores(network.transform(Z, sharpness)).argmax(1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        fused = with_all_candidates(network, sharpness)
+        calls: list[int] = []
+
+        def vectors(part: Tensor) -> Tensor:
+            calls.append(len(part))
+            return part
+
+        found = fused.answer(Z, Values(scores), same_label, vectors)
+        assert torch.equal(found.argmax(1), whole)
+        assert len(calls) == threads
+        assert sum(calls) == len(Z) == fused.seen.samples
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_label_is_trusted_by_what_changes_between_classes() -> None:
+    values = torch.tensor([[1.0, 0.5, 0.0]]).double()
+    four = torch.tensor([4.0]).double()
+
+    def trusted(*change: float) -> bool:
+        return bool(same_label(values - torch.tensor([change]).double(), values, four))
+
+    assert trusted(0.2, 0.2, 0.2)  # all classes alike
+    assert not trusted(0.3, 0.3, 0.3)  # but not by more than the scores differ
+    assert trusted(0.0, 0.1, 0.0)
+    assert not trusted(0.0, 0.15, 0.0)  # 4 × 0.15 is more than the margin
+    assert not trusted(0.0, 0.0, 0.15)  # whatever the class
+    assert not trusted(0.08, -0.08, 0.0)

@@ -1,13 +1,15 @@
 """A network with the fusions that answer for it, and how far these can be trusted.
 
-Fusions of growing accuracy are tried in turn. A
-sample is answered by the first one whose estimated error is small enough for it, and by the
-network itself if none is.
+Fusions of growing accuracy are tried in turn. A sample is answered by the first one whose
+estimated error is small enough for it, and by the network itself if none is.
 
 The error of a fusion, for one sample, is estimated as ``FACTOR`` times its difference from
 the fusion before, times the sample's *risk*: how much an error can grow on the sample's way
-because memberships change. With c the sharpness (see `Sharpness`) and τ the relative step of
-a block, a layer maps two samples at a small distance δ to a distance of at most
+because memberships change. A label asks for the difference of margins: what moves the scores of
+all classes alike does not matter to it.
+
+With c the sharpness (see `Sharpness`) and τ the relative step of a block, a layer maps two
+samples at a small distance δ to a distance of at most
 
     (1 + τ + τ c Σ_j π̂_j ‖Q_j z − Q̄ z‖) δ,   Q̄ z = Σ_j π̂_j Q_j z.
 
@@ -29,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -37,6 +39,7 @@ from torch import Tensor
 from redunet.core.fusion import BATCH_BYTES, Fusion, Moves
 from redunet.core.memberships import Confidence, sharpness_of
 from redunet.core.network import ReduNet
+from redunet.core.parallel import on_threads
 from redunet.core.samples import Samples, Values
 
 FACTOR = 4.0
@@ -50,7 +53,11 @@ FEW_MOVES = 4
 """So few samples in so few layers are faster through the network than through fusions."""
 
 ROWS = 2048
-"""How many samples the first two fusions take at a time, where these are in few dimensions."""
+"""How many samples the first two fusions take at a time at most, where these are in few
+dimensions: what they compute then stays in the processor's cache."""
+
+ROWS_OF_THREAD = 64
+"""With fewer samples a thread is not worth starting."""
 
 ROUNDING = 2.0**-20
 """How far rounding alone may move values, of 1 or of the largest of a row: both fusions may round
@@ -84,11 +91,24 @@ class Seen:
         return self.samples - sum(self.answered)
 
 
+Rows: TypeAlias = Any
+"""Samples in whatever form they come, of which a slice can be taken."""
+
 Answer: TypeAlias = tuple[Tensor, Moves]
 """Values, (n, m), by a fusion, and how the samples moved through it."""
 
-Enough: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""From values, (n, m), and the error of each row, (n,), to whether that is good enough, (n,)."""
+Enough: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From values by a fusion and by a finer one, (n, m), and how many times their difference the
+error of a row is, (n,), to whether the finer ones are good enough, (n,)."""
+
+
+class _Answered(NamedTuple):
+    """Some samples that a fusion answered: its place, and theirs, (n,)."""
+
+    place: int
+    rows: Tensor
+    values: Tensor
+    largest_difference: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +121,18 @@ class _Open:
     behind: Tensor | None = None
 
     def where(self, rows: Tensor) -> _Open:
-        """Some of them: a mask."""
+        """Some of them: a mask or indices."""
         if self.answer is None or self.behind is None:
             return _Open(self.rows[rows], self.samples.where(rows))
         answer = self.answer[0][rows], self.answer[1].where(rows)
         return _Open(self.rows[rows], self.samples.where(rows), answer, self.behind[rows])
+
+    def split(self, n: int) -> list[_Open]:
+        """The same in n parts, of about one size."""
+        if n == 1:
+            return [self]
+        places = torch.arange(len(self.rows), device=self.rows.device)
+        return [self.where(part) for part in places.tensor_split(n)]
 
     @classmethod
     def cat(cls, parts: Sequence[_Open]) -> _Open:
@@ -142,65 +169,96 @@ class FusedNetwork:
     fusions: Sequence[Fusion] = ()
     seen: Seen = field(default_factory=Seen)
 
-    def answer(self, parts: Iterable[Tensor], asked: Values, enough: Enough) -> Tensor:
+    def answer(
+        self,
+        rows: Rows,
+        asked: Values,
+        enough: Enough,
+        vectors: Callable[[Rows], Tensor] = lambda Z: Z,
+    ) -> Tensor:
         """Values of samples, from their features after the last layer.
 
         Parameters
         ----------
-        parts : iterable of Tensors of shape (rows, d)
-            Samples on the unit sphere, at best some ``rows_at_once``, n in all.
+        rows : Tensor of shape (n, d), or n samples in another form
+            Such that ``rows[start:stop]`` are some of them.
         asked : Values
         enough : callable
-            From values, (n, m), and their estimated errors, (n,), to a mask, (n,):
-            which rows need not be computed by the whole network.
+            Which values need not be computed by the whole network.
+        vectors : callable, default=as they are
+            From some rows to samples on the unit sphere, (n, d); it is called from threads.
 
         Returns
         -------
         Tensor of shape (n, m)
         """
-        answered: list[tuple[Tensor, Tensor]] = []
-        still_open, n = [], 0
-        for Z in parts:
-            rows = torch.arange(n, n + len(Z), device=Z.device)
-            n += len(Z)
-            part = _Open(rows, Samples(Z, self.network.layers.space, asked))
-            if self.pays(len(Z)):
-                part = self._first(part)
-            for place in range(1, min(2, len(self.fusions))):
-                part = self._next(place, part, enough, answered)
-            still_open.append(part)
-        self.seen.samples += n
-        rest = _Open.cat(still_open)
-        for place in range(2, len(self.fusions)):
-            rest = self._next(place, rest, enough, answered)
-        if len(rest.rows):
-            answered.append((rest.rows, self._by_network(rest)))
-        out = torch.cat([values for _, values in answered])
-        return out[torch.cat([rows for rows, _ in answered]).argsort()]
-
-    def _first(self, samples: _Open) -> _Open:
-        """Samples after the first fusion."""
+        self.seen.samples += len(rows)
         self.seen.answered = self.seen.answered or [0] * len(self.fusions)
-        values, moves = self.values(self.fusions[0], samples.samples)
-        return replace(samples, answer=(values, moves), behind=moves.behind)
 
-    def _next(
-        self, place: int, some: _Open, enough: Enough, answered: list[tuple[Tensor, Tensor]]
-    ) -> _Open:
-        """Try a fusion: add what it answers to ``answered``, and return the other samples."""
-        if some.answer is None or some.behind is None or not len(some.rows):
-            return some
-        values, moves = self.values(
-            self.fusions[place], some.samples, some.behind < self.fusions[place].negligible
-        )
-        done = enough(values, self.error(some.answer, (values, moves)))
-        if bool(done.any()):
-            largest = float((values - some.answer[0])[done].abs().amax())
-            self.seen.answered[place] += int(done.sum())
-            self.seen.largest_difference = max(self.seen.largest_difference, largest)
-            answered.append((some.rows[done], values[done]))
-        behind = torch.maximum(some.behind, moves.behind)
-        return replace(some, answer=(values, moves), behind=behind).where(~done)
+        def first_two(part: slice) -> tuple[list[_Answered], _Open]:
+            Z = vectors(rows[part])
+            places = torch.arange(part.start, part.stop, device=Z.device)
+            some = _Open(places, Samples(Z, self.network.layers.space, asked))
+            if not self.pays(len(Z)):
+                return [], some
+            values, moves = self.values(self.fusions[0], some.samples)
+            some = replace(some, answer=(values, moves), behind=moves.behind)
+            return self._pass([1], some, enough)
+
+        def the_others(some: _Open) -> tuple[list[_Answered], _Open]:
+            return self._pass(range(2, len(self.fusions)), some, enough)
+
+        found = on_threads(first_two, self._parts(len(rows)))
+        rest = _Open.cat([some for _, some in found])
+        later = on_threads(the_others, rest.split(self._threads(len(rest.rows))))
+        answered = [one for parts, _ in found + later for one in parts]
+        for one in answered:
+            self.seen.answered[one.place] += len(one.rows)
+            largest = max(self.seen.largest_difference, one.largest_difference)
+            self.seen.largest_difference = largest
+        pairs = [(one.rows, one.values) for one in answered]
+        rest = _Open.cat([some for _, some in later])
+        if len(rest.rows):
+            pairs.append((rest.rows, self._by_network(rest)))
+        out = torch.cat([values for _, values in pairs])
+        return out[torch.cat([places for places, _ in pairs]).argsort()]
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.fusions[0].layers[0].E.device.type == "cpu"
+
+    def _threads(self, n: int) -> int:
+        """How many threads n samples are worth."""
+        if not self.fusions or not self._on_cpu:
+            return 1
+        return max(1, min(torch.get_num_threads(), n // ROWS_OF_THREAD))
+
+    def _parts(self, n: int) -> list[slice]:
+        """Consecutive rows to begin with: as many parts on each thread, all of one size."""
+        threads = self._threads(n)
+        each = 1
+        if self.fusions and self.fusions[0].space is not None and self._on_cpu:
+            each = math.ceil(n / threads / ROWS)
+        size = math.ceil(n / (threads * each))
+        return [slice(start, min(n, start + size)) for start in range(0, n, size)]
+
+    def _pass(
+        self, places: Iterable[int], some: _Open, enough: Enough
+    ) -> tuple[list[_Answered], _Open]:
+        """What some fusions answer, one after another, and the samples that none did."""
+        answered: list[_Answered] = []
+        for place in places:
+            if some.answer is None or some.behind is None or not len(some.rows):
+                break
+            fusion, (before, moved) = self.fusions[place], some.answer
+            values, moves = self.values(fusion, some.samples, some.behind < fusion.negligible)
+            done = enough(before, values, self.factor(moved, moves))
+            if bool(done.any()):
+                largest = float((values - before)[done].abs().amax())
+                answered.append(_Answered(place, some.rows[done], values[done], largest))
+            behind = torch.maximum(some.behind, moves.behind)
+            some = replace(some, answer=(values, moves), behind=behind).where(~done)
+        return answered, some
 
     def _by_network(self, some: _Open) -> Tensor:
         """Values by the network itself."""
@@ -231,13 +289,6 @@ class FusedNetwork:
         """Whether n samples are answered faster with fusions: these save products, not calls."""
         return bool(self.fusions) and n * len(self.network.layers) > FEW_MOVES
 
-    @property
-    def rows_at_once(self) -> int | None:
-        """How many samples the first fusions take at a time to be fast; None means all."""
-        if self.fusions and self.fusions[0].space is not None:
-            return ROWS if self.fusions[0].layers[0].E.device.type == "cpu" else None
-        return None
-
     def summary(self) -> dict[str, Any]:
         """How many layers and blocks there are, and what became of the samples, to be shown."""
         return {
@@ -265,35 +316,51 @@ class FusedNetwork:
         moves = fusion.move(start, self.sharpness, among)
         return samples.values(fusion.space, start, moves.end), moves
 
-    def error(self, before: Answer, after: Answer) -> Tensor:
-        """The estimated error of values, (n,), from those of a fusion and of a finer one."""
-        (values_before, moves_before), (values, moves) = before, after
-        difference = (values - values_before).abs().amax(dim=1).double()
-        rounding = ROUNDING * values.abs().amax(dim=1).double().clamp(min=1)
+    def factor(self, before: Moves, after: Moves) -> Tensor:
+        """How many times the difference between two fusions the error of the finer is: (n,)."""
         coding = self.fusions[0].layers[0].coding
         c = max(sharpness_of(self.sharpness).of_classes(coding))
-        change = 4 * c * moves_before.distance(moves)[:, None]
+        change = 4 * c * before.distance(after)[:, None]
         risks = [
             (one.gains * (one.doubts + change).clamp_(max=0).exp_()).log1p_().sum(dim=1)
-            for one in (moves_before, moves)
+            for one in (before, after)
         ]
-        return FACTOR * (difference + rounding) * torch.maximum(*risks).exp_()
+        return FACTOR * torch.maximum(*risks).exp_()
 
 
-def same_label(values: Tensor, error: Tensor) -> Tensor:
-    """Whether scores, (n, k), of so large an error, (n,), cannot have another label: (n,)."""
+def same_label(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
+    """Whether scores, (n, k), have the label of the whole network: (n,).
+
+    Where the margin between the best class and the next one is more than ``factor`` times the
+    largest change of a margin, and the scores of the row differ more than the same of the scores
+    themselves. The latter is for scores that are cut off, whose margins do not change.
+    """
     if values.shape[1] < 2:
-        return torch.ones_like(error, dtype=torch.bool)
-    top = values.topk(2, dim=1).values
-    return (top[:, 0] - top[:, 1]).double() > error
+        return torch.ones_like(factor, dtype=torch.bool)
+    (best, second), places = (one.unbind(dim=1) for one in values.topk(2, dim=1))
+    change = values - before
+    of_margins = (change.gather(1, places[0][:, None]) - change).abs().amax(dim=1)
+    clear = (best - second).double() > factor * (of_margins.double() + _rounding(values))
+    spread = (best - values.amin(dim=1)).double()
+    return clear & (spread > _error(change, values, factor))
 
 
-def close(values: Tensor, error: Tensor) -> Tensor:
+def close(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
     """Whether values, (n, m), are within `TOLERANCE`, of 1 or of the largest of a row: (n,)."""
     scale = values.abs().amax(dim=1).double().clamp(min=1)
-    return error <= TOLERANCE * scale
+    return _error(values - before, values, factor) <= TOLERANCE * scale
 
 
-def same_label_and_close(values: Tensor, error: Tensor) -> Tensor:
+def same_label_and_close(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
     """Both of `same_label` and `close`."""
-    return same_label(values, error) & close(values, error)
+    return same_label(before, values, factor) & close(before, values, factor)
+
+
+def _error(change: Tensor, values: Tensor, factor: Tensor) -> Tensor:
+    """The estimated error of values, (n, m), each row's: (n,)."""
+    return factor * (change.abs().amax(dim=1).double() + _rounding(values))
+
+
+def _rounding(values: Tensor) -> Tensor:
+    """How far rounding alone may move values, (n, m), of each row: (n,)."""
+    return ROUNDING * values.abs().amax(dim=1).double().clamp(min=1)

@@ -164,7 +164,7 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[
     samples = Samples(probes, every.network.layers.space, scores)
     found = [every.values(fusion, samples) for fusion in fusions]
     cleared = [
-        same_label(after[0], every.error(before, after))
+        same_label(before[0], after[0], every.factor(before[1], after[1]))
         for before, after in itertools.pairwise(found)
     ]
     layers, last = len(every.network.layers), fusions[-1].layers[0]

@@ -21,16 +21,15 @@ from torch import Tensor
 from redunet.core.layer import AbstractLayer, move_by_, row_norms, spread_of
 from redunet.core.linalg import add_identity, mirror_, spd_inverse_
 from redunet.core.memberships import Confidence, Moved, estimate
+from redunet.core.pairs import pairs_of
 from redunet.core.rate import Coding, Rate
 
 IRRELEVANT = 2.0**-4
 """The share of a rounding error below which what all left out classes add is of no matter."""
 
 SMALLEST_SHARE = {torch.bfloat16: 2.0**-14, torch.float32: 2.0**-24}
-"""The smallest membership by which a class has a share in a sample, in dtypes of fewer bits."""
-
-FEW = 0.5
-"""On a CPU, going through classes one by one is faster where at most this share of them matters."""
+"""The smallest membership by which a class has a share in a sample, in dtypes of fewer bits; with
+classes that are cut, as in the fewest bits."""
 
 RANKS = 4
 """Ranks are rounded up to a multiple of this, so that classes of similar rank go together."""
@@ -224,8 +223,27 @@ class LowRankLayer(AbstractLayer):
 
     def sample_space(self, n: int) -> Tensor:
         """As `AbstractLayer.sample_space`."""
-        wide = [len(stack.rows) for stack in self.stacks]
-        return self.E.new_empty(n * (len(self.dense) * len(self.E) + max(wide) + sum(wide)))
+        wide = sum(len(stack.rows) for stack in self.stacks)
+        return self.E.new_empty(n * (len(self.dense) * len(self.E) + wide + self._scratch))
+
+    @property
+    def _scratch(self) -> int:
+        """Numbers that a sample needs beside those that are kept of its pairs."""
+        wide = (
+            len(stack.rows) for stack, M in zip(self.stacks, self.M, strict=True) if M.dim() > 2
+        )
+        return max(wide, default=0)
+
+    def _least_share(self, g: int) -> float:
+        """The membership up to which one of g classes is left out of a sample.
+
+        In float64 it is `IRRELEVANT` / g times the rounding: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is
+        left out of a sample of unit length is shorter than `IRRELEVANT` times the rounding, and
+        could not change a sum. Fusions are in fewer bits, or have fewer directions of a class.
+        """
+        if self.left_out is not None:
+            return max(SMALLEST_SHARE.values())
+        return SMALLEST_SHARE.get(self.E.dtype, IRRELEVANT / g * 2.0**-52)
 
     def move_samples_(
         self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
@@ -238,15 +256,14 @@ class LowRankLayer(AbstractLayer):
         energy = row_norms(Z).square_()
         take = _Taking(space)
         compressed = take(n, g, d)
-        U = take(n * max(len(stack.rows) for stack in self.stacks))
+        scratch = take(n * self._scratch)
         pairs = []
         for stack, M in zip(self.stacks, self.M, strict=True):
-            memory = U[: n * len(stack.rows)], take(n * len(stack.rows))
-            pairs.append(_Pairs.of(Z, stack, M, among, *memory))
-        for stack, found in zip(self.stacks, pairs, strict=True):
-            classes = torch.tensor(stack.classes, device=Z.device)[found.classes]
-            inside = found.inside / alphas[classes] + found.along
-            residuals[found.rows, classes] = (energy[found.rows] - inside).clamp_(min=0).sqrt_()
+            classes, kept = list(stack.classes), take(n * len(stack.rows))
+            allowed = None if among is None else among[:, classes]
+            found = pairs_of(Z, stack.B, M, alphas[classes], allowed, kept, scratch)
+            found.set_residuals_(residuals, classes, energy)
+            pairs.append(found)
         dense = list(self.dense)
         torch.mm(Z, self.compression.reshape(g * d, d).mT, out=compressed.view(n, g * d))
         residuals[:, dense] = row_norms(compressed) / alphas[dense]
@@ -258,7 +275,8 @@ class LowRankLayer(AbstractLayer):
         in_factors = 1 - weights[:, dense].sum(dim=1, keepdim=True)
         pulled.addcmul_(Z, in_factors, value=alpha)
         for stack, found in zip(self.stacks, pairs, strict=True):
-            found.pull_(pulled, weights[:, list(stack.classes)], stack.B, -alpha)
+            shares = weights[:, list(stack.classes)]
+            found.pull_(pulled, shares, stack.B, -alpha, self._least_share(len(stack.B)))
         spread = spread_of(memberships, residuals, pulled, alpha)
         move_by_(Z, torch.mm(Z, self.E).sub_(pulled), self.step)
         highest = None
@@ -267,111 +285,6 @@ class LowRankLayer(AbstractLayer):
             least = residuals * (1 - self.left_out).clamp(min=0).sqrt()
             highest = estimate(least, self.coding, sharpness)[1]
         return Moved(memberships, logits, spread, highest)
-
-
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """Pairs of a sample and a class of one stack, in the order of the classes.
-
-    Parameters
-    ----------
-    rows, classes : Tensor of shape (p,), int64
-        Of each pair, the sample, and the class as a place in the stack.
-    sizes : list of g int
-        Pairs of each class.
-    v : Tensor of shape (p, r), or (g, n, r) where all pairs are there
-        M B z, or B z where m is given.
-    m : Tensor of shape (g, r), or None
-        For stacks in the form of `principal`.
-    along, inside : Tensor of shape (p,)
-        (B z)ᵀ v and ‖v‖²: ‖(I − Bᵀ M B) z‖² = ‖z‖² − along − inside / α_j.
-    """
-
-    rows: Tensor
-    classes: Tensor
-    sizes: list[int]
-    v: Tensor
-    m: Tensor | None
-    along: Tensor
-    inside: Tensor
-
-    @classmethod
-    def of(
-        cls, Z: Tensor, stack: Stack, M: Tensor, among: Tensor | None, U: Tensor, v: Tensor
-    ) -> _Pairs:
-        """The pairs that ``among``, (n, k), allows; all of them where it is None.
-
-        U and v are memory for n g r numbers each.
-        """
-        (n, _), (g, rank, _) = Z.shape, stack.B.shape
-        allowed = None
-        if among is not None and Z.device.type == "cpu":
-            allowed = among[:, list(stack.classes)].mT
-        if allowed is None or int(allowed.sum()) > FEW * n * g:
-            classes = torch.arange(g, device=Z.device).repeat_interleave(n)
-            rows = torch.arange(n, device=Z.device).repeat(g)
-            sizes = [n] * g
-            torch.mm(Z, stack.rows.mT, out=U.view(n, g * rank))
-            U, v = U.view(n, g, rank).transpose(0, 1), v.view(g, n, rank)
-            if M.dim() == 3:
-                torch.bmm(U, M, out=v)
-        else:
-            classes, rows = allowed.nonzero(as_tuple=True)
-            sizes = torch.bincount(classes, minlength=g).tolist()
-            U, v = (one[: len(rows) * rank].view(-1, rank) for one in (U, v))
-            parts = (torch.split(one, sizes) for one in (rows, U, v))
-            for j, (of_class, U_j, v_j) in enumerate(zip(*parts, strict=True)):
-                if len(of_class):
-                    torch.mm(Z.index_select(0, of_class), stack.B[j].mT, out=U_j)
-                    if M.dim() == 3:
-                        torch.mm(U_j, M[j], out=v_j)
-        if M.dim() == 2:
-            # In the order that numbers have in memory, which is much faster.
-            along = row_norms(U.transpose(0, 1)).mT.flatten() if U.dim() == 3 else row_norms(U)
-            along = along.square_()
-            return cls(rows, classes, sizes, U, M, along, torch.zeros_like(along))
-        dtype = torch.promote_types(Z.dtype, torch.float32)
-        along = (U * v).sum(dim=-1, dtype=dtype).flatten()
-        inside = v.square().sum(dim=-1, dtype=dtype).flatten()
-        return cls(rows, classes, sizes, v, None, along, inside)
-
-    def pull_(self, out: Tensor, weights: Tensor, B: Tensor, scale: float) -> None:
-        """Add scale · Σ_j π̂_j B_jᵀ v_j to ``out``, (n, d), without classes that cannot matter.
-
-        In float64 a class is left out of a sample where its membership is below `IRRELEVANT` / g
-        times the rounding: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is left out of a sample of unit
-        length is shorter than `IRRELEVANT` times the rounding, and could not change a sum. In
-        fewer bits, which fusions are in, it is left out below `SMALLEST_SHARE`.
-
-        Parameters
-        ----------
-        out : Tensor of shape (n, d)
-        weights : Tensor of shape (n, g)
-            Memberships π̂_j.
-        B : Tensor of shape (g, r, d)
-        scale : float
-        """
-        shares = weights[self.rows, self.classes]
-        least = SMALLEST_SHARE.get(shares.dtype, IRRELEVANT / len(B) * 2.0**-52)
-        relevant = shares > least
-        on_cpu, every = out.device.type == "cpu", len(relevant) == weights.numel()
-        if every and not (on_cpu and int(relevant.sum()) <= FEW * len(relevant)):
-            v = self.v.view(len(B), len(out), -1) * weights.mT[:, :, None]
-            v = v if self.m is None else v * self.m[:, None]
-            by_sample = v.transpose(0, 1).reshape(len(out), -1)
-            out.addmm_(by_sample, B.view(-1, B.shape[-1]), alpha=scale)
-            return
-        chosen = relevant.nonzero()[:, 0]
-        rows, classes = self.rows[chosen], self.classes[chosen]
-        # All pairs are held sample by sample, the others class by class.
-        v = self.v[classes, rows] if self.v.dim() == 3 else self.v[chosen]
-        v = v * shares[chosen, None]
-        v = v if self.m is None else v * self.m[classes]
-        sizes = torch.bincount(classes, minlength=len(B)).tolist()
-        parts = zip(torch.split(v, sizes), torch.split(rows, sizes), strict=True)
-        for B_j, (v_j, rows_j) in zip(B, parts, strict=True):
-            if len(rows_j):
-                out.index_add_(0, rows_j, v_j @ B_j, alpha=scale)
 
 
 class _Taking:

@@ -40,10 +40,8 @@ class Use:
                 answers.append(asked_of(self.readout()).of_features(features).cpu())
             else:
                 fused = self.fused()  # before the read-out: it makes the pass that both need
-                size = fused.rows_at_once or len(rows)
-                parts = (rows[start : start + size] for start in range(0, len(rows), size))
                 asked = asked_of(self.readout())
-                answers.append(fused.answer(map(self.new, parts), asked, enough).cpu())
+                answers.append(fused.answer(rows, asked, enough, self.new).cpu())
         return torch.cat(answers)
 
     def passes(self, X: ArrayLike) -> Iterator[NDArray[Any]]:

@@ -115,7 +115,7 @@ def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     rates = network.rates()
     probes = network.layers.probes(DRAWN) if len(network.layers) else None
     if probes is not None:
-        fused.answer([probes], scores_to_compare(model.readout_), same_label)
+        fused.answer(probes, scores_to_compare(model.readout_), same_label)
     return {
         "fusions": fused.summary(),
         "R": [rate.R for rate in rates],

@@ -1,0 +1,76 @@
+"""Work on threads: its results, the threads of the others, and what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from redunet.core.parallel import on_threads
+
+
+@pytest.fixture(autouse=True)
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_and_products_have_one_thread_each() -> None:
+    found = on_threads(lambda i: (i, torch.get_num_threads(), threading.get_ident()), range(20))
+    assert [i for i, _, _ in found] == list(range(20))
+    assert {n for _, n, _ in found} == {1}
+    assert threading.get_ident() not in {ident for *_, ident in found}
+
+
+def test_other_threads_stay_as_many_as_they_were() -> None:
+    on_threads(lambda _: None, range(5))
+    assert torch.get_num_threads() == 3
+    new: list[int] = []
+    thread = threading.Thread(target=lambda: new.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert new == [3]
+
+
+def test_one_part_is_done_here_with_all_threads() -> None:
+    here = threading.get_ident()
+    assert on_threads(lambda _: (threading.get_ident(), torch.get_num_threads()), [0]) == [
+        (here, 3)
+    ]
+    assert on_threads(lambda part: part, []) == []
+
+
+def test_within_a_part_there_are_no_more_threads() -> None:
+    def inner(_: int) -> set[int]:
+        return set(on_threads(lambda _: threading.get_ident(), range(4)))
+
+    assert [len(idents) for idents in on_threads(inner, range(3))] == [1, 1, 1]
+
+
+def test_calls_from_many_threads_leave_the_number_as_it_was() -> None:
+    results: list[list[int]] = []
+    callers = [
+        threading.Thread(target=lambda: results.append(on_threads(lambda i: i * i, range(6))))
+        for _ in range(8)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert results == [[0, 1, 4, 9, 16, 25]] * 8
+    assert torch.get_num_threads() == 3
+
+
+def test_an_error_in_a_part_is_raised_here() -> None:
+    def work(part: int) -> int:
+        if part == 2:
+            raise ValueError("part 2")
+        return part
+
+    with pytest.raises(ValueError, match="part 2"):
+        on_threads(work, range(50))
+    assert torch.get_num_threads() == 3

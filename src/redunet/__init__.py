@@ -1,14 +1,19 @@
 """Class-incremental learning that never forgets, exactly.
 
-The public names, loaded on first use so that importing the package does nothing.
+The public names, loaded on first use so that importing the package takes no time.
 """
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from redunet._version import __version__
+
+# Threads of PyTorch that wait for each other shall sleep, not spin: beside other busy programs small
+# products are then many times faster. It holds where PyTorch is loaded later than this.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from redunet.core.construction import Schedule

@@ -134,7 +134,8 @@ class LocalDiscriminant:
             ‖A_j y‖² ≥ Σ_{i≤r} w_i (v_iᵀ y)² + w_{r+1} (‖y‖² − Σ_{i≤r} (v_iᵀ y)²),
 
         which takes few products and bounds the score. Classes whose bound is more than `MARGIN`
-        below the best score are not computed, and all scores below that are raised to it.
+        below the best score are not computed, and all scores below that are raised to it. The
+        others are computed in the dtype of the samples, which have no more bits to tell them by.
 
         Returns
         -------
@@ -143,7 +144,7 @@ class LocalDiscriminant:
         if len(self.offsets) < MANY or inside.device.type != "cpu":
             return self.scores_within(inside)
         rows = max(1, BATCH_BYTES // (8 * len(self.offsets) * WIDEST))
-        parts = torch.split(inside.to(torch.float64), rows)
+        parts = torch.split(inside.to(torch.promote_types(inside.dtype, torch.float32)), rows)
         return torch.cat([self._scores_of_likely(part) for part in parts])
 
     def _scores_of_likely(self, inside: Tensor) -> Tensor:
@@ -176,16 +177,27 @@ class LocalDiscriminant:
         return tuple(one.float() for one in made)
 
     def _scores_of(self, inside: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
-        """Scores of pairs of a sample and a class: Tensor of shape (pairs,)."""
-        order = classes.argsort()
-        out = torch.empty(len(rows), dtype=inside.dtype)
+        """Scores of pairs of a sample and a class: Tensor of shape (pairs,), float64."""
+        order = classes.argsort(stable=True)
         sizes = torch.bincount(classes, minlength=len(self.offsets)).tolist()
-        for j, places in enumerate(torch.split(order, sizes)):
-            if len(places):
-                y = inside.index_select(0, rows[places]).sub_(self.centres[j])
-                distances = (y @ self.whitenings[j].mT).square_().sum(dim=1)
-                out[places] = self.offsets[j] - 0.5 * distances
-        return out
+        whitenings, centres = self._few_bits if inside.dtype == torch.float32 else self._all_bits
+        y = inside.index_select(0, rows[order]).sub_(centres.index_select(0, classes[order]))
+        whitened = torch.empty_like(y)
+        parts = zip(torch.split(y, sizes), torch.split(whitened, sizes), strict=True)
+        for A, (y_j, out_j) in zip(whitenings, parts, strict=True):
+            if len(y_j):
+                torch.mm(y_j, A.mT, out=out_j)
+        distances = y.new_empty(len(y), dtype=torch.float64)
+        distances[order] = whitened.square_().sum(dim=1).double()
+        return self.offsets[classes] - 0.5 * distances
+
+    @property
+    def _all_bits(self) -> tuple[Tensor, Tensor]:
+        return self.whitenings, self.centres
+
+    @cached_property
+    def _few_bits(self) -> tuple[Tensor, Tensor]:
+        return self.whitenings.float(), self.centres.float()
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from redunet._version import __version__
 
-# Threads of PyTorch that wait for each other shall sleep, not spin: beside other busy programs small
-# products are then many times faster. It holds where PyTorch is loaded later than this.
+# Threads of PyTorch that wait for each other shall sleep, not spin: beside other busy programs
+# small products are then many times faster. It holds where PyTorch is loaded later than this.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:

@@ -132,6 +132,22 @@ def test_models_without_pictures_layers_or_neighbours(tmp_path: Path) -> None:
     assert titles(out)[1:3] == ["Spectra of the classes", "The objective by layer"]
 
 
+def test_one_layer_is_told_in_words(tmp_path: Path) -> None:
+    """A heat map of one column and a line of one point would say nothing."""
+    X, y = classes_on_subspaces(k=3, d=12, per_class=20, rank=3)
+    path, out = tmp_path / "model", tmp_path / "page.html"
+    model = ReduNetClassifier(n_layers=1).fit(X, y)
+    model.save(path)
+    np.savez(tmp_path / "mine.npz", X=X, y=y)
+    page([path], out, samples=str(tmp_path / "mine.npz"), rows=[3])
+    highest = model.memberships(X[3:4])[0, 0].max()
+    text = out.read_text()
+    assert "one layer, labels by" in text
+    assert f"{y[3]} {highest:.3f}, " in text
+    assert "Before the only layer the rate reduction ΔR is " in text
+    assert len(plots(out)) == 3  # confusion matrix, angles, spectra
+
+
 def test_directions_in_colour(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, 5, 6, 3)).astype(np.uint8)
     model = ReduNetClassifier(n_layers=2, features=Flatten((5, 6, 3)), n_components=4)
@@ -182,6 +198,7 @@ def test_many_classes_stay_below_five_megabytes(tmp_path: Path) -> None:
         "12 of 130 classes: those of the most similar pairs (--classes: others).",
         "40 of 130 classes: those of the most similar pairs (--classes: others).",
         "the model (40 classes with most mistakes of 130)",
+        "40 of 130 classes: those with most mistakes.",
         "The 20 classes of highest membership, of 130.",
     ):
         assert said in text

@@ -32,6 +32,7 @@ from redunet.report.blocks import (
 from redunet.report.look import AFTER, BEFORE, Look
 from redunet.report.numbers import plain, readout_name
 from redunet.report.record_figures import (
+    MOST_CLASSES,
     confusion_figure,
     confusion_view,
     rate_figure,
@@ -52,6 +53,9 @@ MOST_PIXELS = 300_000
 MOST_NAMED = 12
 MOST_ROWS = 20
 """Classes whose memberships are drawn: those that are highest at some layer."""
+
+MOST_SHARES = 3
+"""Memberships of a sample that are told where there is one layer."""
 
 COLORS = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
@@ -81,7 +85,7 @@ def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
 
 def _summary(look: Look) -> list[Block]:
     network, moments = look.network, look.model.moments_
-    layers = f"{network.n_layers} layers" if network.n_layers else "no layers"
+    layers = {0: "no layers", 1: "one layer"}.get(network.n_layers, f"{network.n_layers} layers")
     how = f"{layers}, labels by {readout_name(network._settings().readout)}"
     if look.model is not network:
         how = f"labels by {look.model.name().replace('-', ' ')}"
@@ -119,8 +123,11 @@ def _confusion(look: Look) -> list[Block]:
     if look.wrong:
         more = " and more" if len(look.wrong) > MOST_NAMED else ""
         said = f"Wrongly labelled: rows {', '.join(map(str, look.wrong[:MOST_NAMED]))}{more}."
-    view = confusion_view("the model", metrics.confusion(samples.y, look.labels))
-    return [confusion_figure([view]), Text(said)]
+    confusion = metrics.confusion(samples.y, look.labels)
+    every, more = len(confusion["labels"]), ""
+    if every > MOST_CLASSES:
+        more = f"{MOST_CLASSES} of {every} classes: those with most mistakes."
+    return [confusion_figure([confusion_view("the model", confusion)], more), Text(said)]
 
 
 def _memberships(look: Look) -> list[Block]:
@@ -132,6 +139,8 @@ def _memberships(look: Look) -> list[Block]:
         rows += look.wrong[:1]
     rows.sort(key=lambda row: row not in look.wrong)
     memberships = look.network.memberships(samples.X[rows])
+    if len(memberships) == 1:
+        return [_membership_table(look, samples, rows, memberships[0])]
     views = [
         _membership_view(look, samples, row, memberships[:, index])
         for index, row in enumerate(rows)
@@ -144,6 +153,22 @@ def _memberships(look: Look) -> list[Block]:
         caption += f" The {MOST_ROWS} classes of highest membership, of {len(look.names)}."
     title = "Memberships by layer"
     return [Figure("memberships", title, caption, views, choose=f"from {samples.name}")]
+
+
+def _membership_table(
+    look: Look, samples: Samples, rows: Sequence[int], memberships: NDArray[Any]
+) -> Table:
+    """The highest memberships of samples, (n, k), at the only layer."""
+    lines = []
+    for row, shares in zip(rows, memberships, strict=True):
+        highest = shares.argsort(kind="stable")[::-1][:MOST_SHARES]
+        shown = ", ".join(f"{look.names[j]} {shares[j]:.3f}" for j in highest)
+        true = [] if samples.y is None else [str(samples.y[row])]
+        lines.append([str(row), *true, str(look.labels[row]), shown])
+    headings = ["sample", *([] if samples.y is None else ["true class"]), "label", "memberships"]
+    caption = "The highest memberships that the only layer estimates before it moves the sample: "
+    caption += "a softmax. The label itself is read off after the layer"
+    return Table(caption, headings, lines, text_columns=len(headings))
 
 
 def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArray[Any]) -> View:
@@ -311,7 +336,12 @@ def _objective(look: Look) -> list[Block]:
     if not look.with_layers:
         return []
     rates = rates_by_layer(look.network)
-    return [Text(rate_words(rates)), rate_figure(rates, "The objective by layer")]
+    words = Text(rate_words(rates))
+    return (
+        [words, rate_figure(rates, "The objective by layer")]
+        if look.network.n_layers > 1
+        else [words]
+    )
 
 
 def _classes(look: Look) -> list[Block]:

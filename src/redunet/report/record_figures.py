@@ -188,6 +188,8 @@ def rate_figure(rates: Mapping[str, Sequence[float]], title: str) -> Figure:
 def rate_words(rates: Mapping[str, Sequence[float]]) -> str:
     """From where to where the objective goes."""
     delta = rates["delta_R"]
+    if len(delta) == 1:
+        return f"Before the only layer the rate reduction ΔR is {three(delta[0])} nats."
     return (
         f"From the first to the last of {len(delta)} layers the rate reduction ΔR goes from "
         f"{three(delta[0])} to {three(delta[-1])} nats ({delta[-1] - delta[0]:+.3f})."

@@ -110,6 +110,9 @@
     layout.font = { ...frame.font, size: narrow() ? 11 : 13 };
     layout.xaxis = { ...axis, ...ofNames(view.layout.xaxis, view.traces[0].x, width - 150) };
     layout.yaxis = { ...axis, ...ofNames(view.layout.yaxis, view.traces[0].y, Infinity) };
+    for (const one of [layout.xaxis, layout.yaxis]) {
+      if (one.title) one.title = { ...one.title, standoff: 14 };  // from names, however long
+    }
     const lines = view.traces.filter((trace) => trace.showlegend !== false).length;
     layout.legend = narrow()
       ? { orientation: "h", x: 0, y: -0.2, yanchor: "top" }

@@ -92,8 +92,6 @@ class Fusion:
         batch_bytes = BATCH_BYTES
         if start.device.type == "cpu" and self.space is not None:
             batch_bytes = CACHE_BYTES
-        elif start.device.type == "cpu" and among is None:
-            batch_bytes = BATCH_BYTES // 8
         rows = max(1, batch_bytes // self.layers[0].sample_space(1).nbytes)
         parts = torch.split(start, rows)
         masks = [None] * len(parts) if among is None else torch.split(among, rows)

@@ -157,23 +157,25 @@ class LocalDiscriminant:
 
     def _bounds(self, inside: Tensor) -> Tensor:
         """What the scores are at most, (n, k), from Pᵀz, (n, q)."""
-        columns, at_centres, centres, w, rest = self._widest
-        inside = inside.float()
-        along = (inside @ columns).sub_(at_centres).square_().view(len(inside), *w.shape)
+        columns, at_centres, centres, rest = self._widest
+        inside, (k, r) = inside.float(), (len(rest), len(at_centres) // len(rest))
+        along = (inside @ columns).sub_(at_centres).square_().view(-1, r, k).sum(dim=1)
         squared = inside.square().sum(dim=1, keepdim=True) + centres.square().sum(dim=1)
-        outside = squared.addmm_(inside, centres.mT, alpha=-2).sub_(along.sum(dim=2))
-        least = along.mul_(w).sum(dim=2).addcmul_(outside.clamp_(min=0), rest)
+        least = squared.addmm_(inside, centres.mT, alpha=-2).mul_(rest).sub_(along).clamp_(min=0)
         return (self.offsets - 0.5 * (1 - ROUNDING) * least).double()
 
     @cached_property
     def _widest(self) -> tuple[Tensor, ...]:
-        """Of all classes v, (q, k r), vᵀc, (k r,), c, (k, q), w, (k, r), and w_{r+1}, (k,)."""
+        """u, (q, r k), uᵀc, (r k,), c, (k, q), and w_{r+1}, (k,), with u_i = √(w_{r+1} − w_i) v_i.
+
+        The bound is then w_{r+1} ‖y‖² − Σ_i (u_iᵀ y)².
+        """
         values, vectors = torch.linalg.eigh(self.whitenings.mT @ self.whitenings)
         r = min(WIDEST, values.shape[1] - 1)
-        v = vectors[:, :, :r]
-        at_centres = (v.mT @ self.centres[:, :, None]).flatten()
-        columns = v.permute(1, 0, 2).flatten(1)
-        made = (columns, at_centres, self.centres, values[:, :r].contiguous(), values[:, r])
+        rest = values[:, r]
+        u = vectors[:, :, :r] * (rest[:, None] - values[:, :r]).clamp(min=0).sqrt()[:, None]
+        at_centres = (u * self.centres[:, :, None]).sum(dim=1).mT.flatten()
+        made = (u.permute(1, 2, 0).flatten(1), at_centres, self.centres, rest)
         return tuple(one.float() for one in made)
 
     def _scores_of(self, inside: Tensor, rows: Tensor, classes: Tensor) -> Tensor:

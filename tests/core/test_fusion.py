@@ -457,3 +457,6 @@ def test_a_label_is_trusted_by_what_changes_between_classes() -> None:
     assert not trusted(0.0, 0.15, 0.0)  # 4 × 0.15 is more than the margin
     assert not trusted(0.0, 0.0, 0.15)  # whatever the class
     assert not trusted(0.08, -0.08, 0.0)
+    values = torch.tensor([[1.0, 0.5, 0.0, 0.0]]).double()  # low scores are cut off
+    assert trusted(0.1, 0.1, 0.1, 0.1)
+    assert not trusted(0.2, 0.2, 0.2, 0.2)

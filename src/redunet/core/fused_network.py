@@ -332,17 +332,21 @@ def same_label(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
     """Whether scores, (n, k), have the label of the whole network: (n,).
 
     Where the margin between the best class and the next one is more than ``factor`` times the
-    largest change of a margin, and the scores of the row differ more than the same of the scores
-    themselves. The latter is for scores that are cut off, whose margins do not change.
+    largest change of a margin, and the scores of the row differ by more than the same of the
+    scores themselves. Few margins could happen to stay as they are; so where low scores are cut
+    off, which leaves the lowest one to many classes, the margin has to be more than both.
     """
     if values.shape[1] < 2:
         return torch.ones_like(factor, dtype=torch.bool)
     (best, second), places = (one.unbind(dim=1) for one in values.topk(2, dim=1))
     change = values - before
-    of_margins = (change.gather(1, places[0][:, None]) - change).abs().amax(dim=1)
-    clear = (best - second).double() > factor * (of_margins.double() + _rounding(values))
-    spread = (best - values.amin(dim=1)).double()
-    return clear & (spread > _error(change, values, factor))
+    error = _error(change, values, factor)
+    of_margins = change.gather(1, places[0][:, None]) - change
+    lowest = values.amin(dim=1, keepdim=True)
+    cut_off = (values == lowest).sum(dim=1) > 1
+    apart = torch.where(cut_off, best - second, best - lowest[:, 0]).double()
+    clear = (best - second).double() > _error(of_margins, values, factor)
+    return clear & (apart > error)
 
 
 def close(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:

@@ -133,8 +133,15 @@ def _usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(error.format_message())
         return 2
-    said = " ".join(error.format_message().split()).rstrip(".")
-    said = said.replace(". Did you mean", ": did you mean")
+    said = _as_always(" ".join(error.format_message().split()).rstrip("."))
     see = f" See {command} --help" if said.endswith("?") else f"; see {command} --help"
     note(said[:1].lower() + said[1:] + see)
     return 2
+
+
+def _as_always(said: str) -> str:
+    """A complaint in the same words with all versions of Typer, and of Click under it."""
+    said = re.sub(r"^No such option '(.*?)'", r"No such option: \1", said)
+    said = re.sub(r"unexpected extra arguments? \(", "unexpected extra argument(s) (", said)
+    said = re.sub(r"( Did you mean '.*?'\?)\1", r"\1", said)  # once of each of the two
+    return said.replace(". Did you mean", ": did you mean")

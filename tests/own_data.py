@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 from PIL import Image
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from redunet.cli.app import main
 from tests.conftest import classes_on_subspaces
@@ -27,7 +27,7 @@ IMAGES = np.clip(np.round(_raw * 40 + 128), 0, 255).astype(np.uint8).reshape(-1,
 WORDS = np.array(NAMES)[NUMBERS]
 
 
-def redunet(*words: object) -> Result:
+def redunet(*words: object) -> Any:
     """Run a command in this process."""
     result = CliRunner().invoke(main, [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -35,7 +35,7 @@ def redunet(*words: object) -> Result:
     return result
 
 
-def done(*words: object) -> Result:
+def done(*words: object) -> Any:
     """Run a command that is expected to do what it is asked."""
     result = redunet(*words)
     assert result.exit_code == 0, result.stderr

@@ -62,6 +62,11 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
             data = file.read()
         except OSError as error:
             raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    return decode(data, path)
+
+
+def decode(data: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
+    """What `encode` made bytes of; an error about ``path``, their name, where it did not."""
     try:
         tensors = safetensors.torch.load(data)
         entry = json.loads(_metadata(data)[_ENTRY])

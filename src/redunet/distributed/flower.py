@@ -1,0 +1,196 @@
+"""Federations on Flower: clients learn their own data, the server adds what they have learnt.
+
+The model is, to the byte, the one that `partial_fit` gives with all data in one process. It needs
+the packages of ``redunet[flower]``; docs/federation.md says how it is run, and what is secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from redunet.distributed.contribution import Task, one_line
+from redunet.errors import DataError, ReduNetError, SettingsError
+from redunet.estimators import Estimator, blank, load
+from redunet.estimators import partial as in_parts
+
+try:
+    from flwr.app import ArrayRecord, Context
+    from flwr.serverapp import Grid, ServerApp
+
+    from redunet.distributed.flower_client import client_app
+    from redunet.distributed.flower_masked import MaskedMomentSum
+    from redunet.distributed.flower_strategy import MomentSum
+except ImportError as error:
+    raise SettingsError(
+        f"expected Flower to be installed, but there is no {error.name}: "
+        f"pip install 'redunet[flower]'"
+    ) from error
+
+__all__ = [
+    "MaskedMomentSum",
+    "MomentSum",
+    "Outcome",
+    "client_app",
+    "learn",
+    "server_app",
+    "withdraw",
+]
+
+_LOG = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Who took part in a round, by Flower's node ids.
+
+    Parameters
+    ----------
+    taken : dict from int to str
+        Of each client that took part the sha256 of the moments that it sent, with which it can be
+        withdrawn again; "" where they were masked.
+    refused : dict from int to str
+        Of each other client that was asked, one line that says why it did not take part.
+    """
+
+    taken: dict[int, str]
+    refused: dict[int, str]
+
+
+def learn(
+    model: Estimator,
+    grid: Grid,
+    *,
+    n_clients: int,
+    min_clients: int | None = None,
+    masked: bool = False,
+    timeout: float = 3600,
+) -> Outcome:
+    """Add what the clients of a federation have learnt, in one round; nothing after an error.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `partial_fit`: a new one, or one that has learnt something. Its settings and its
+        feature map are sent to all clients; what it has learnt is not.
+    grid : flwr.serverapp.Grid
+        Of the ServerApp.
+    n_clients : int
+        How many clients must be connected before the round begins; all that are then connected
+        are asked.
+    min_clients : int, default=n_clients
+        How many must take part for the round to count; others may fail or drop out.
+    masked : bool, default=False
+        Whether the server is to see the sum of all moments only.
+    timeout : float, default=3600
+        Seconds that clients may take to connect, and to answer each message.
+
+    Returns
+    -------
+    Outcome
+    """
+    task = Task.of(model)
+    few = n_clients if min_clients is None else min_clients
+    strategy = (MaskedMomentSum if masked else MomentSum)(task, n_clients, few, timeout)
+    strategy.start(grid, ArrayRecord(), num_rounds=1, timeout=timeout)
+    if strategy.total is None or strategy.input is None:
+        raise DataError("expected at least one sample, got none")
+    created = not hasattr(model, "moments_")
+    in_parts.add(model, strategy.total, strategy.input["n_columns"], strategy.input["names"])
+    if created:
+        blank.take_input(model, strategy.input)
+    return Outcome(strategy.taken, strategy.refused)
+
+
+def withdraw(
+    model: Estimator, grid: Grid, clients: Mapping[int, str], *, timeout: float = 3600
+) -> Outcome:
+    """Withdraw what clients have contributed, as if they had never taken part.
+
+    They are asked for their moments once more, and all of them must answer.
+
+    Parameters
+    ----------
+    model : estimator
+    grid : flwr.serverapp.Grid
+    clients : mapping from int to str
+        The node ids that the clients have now, each with the sha256 of what it sent then, which
+        what it sends now must have; "" where that is not known. Then only moments that cannot
+        have been learnt are noticed.
+    timeout : float, default=3600
+        As for `learn`.
+
+    Returns
+    -------
+    Outcome
+    """
+    model.moments_  # noqa: B018 - an error where there is nothing to withdraw
+    strategy = MomentSum(Task.of(model), len(clients), len(clients), timeout, nodes=clients)
+    strategy.start(grid, ArrayRecord(), num_rounds=1, timeout=timeout)
+    for node, sha256 in clients.items():
+        if sha256 not in ("", strategy.taken[node]):
+            raise DataError(
+                f"expected the moments that client {node} sent before, sha256 {sha256[:8]}…, got "
+                f"{strategy.taken[node][:8]}…: withdraw with the data of that time"
+            )
+    if strategy.total is None:
+        raise DataError("expected at least one sample, got none")
+    in_parts.withdraw(model, strategy.total)
+    return Outcome(strategy.taken, strategy.refused)
+
+
+def server_app(model: Estimator, path: str | os.PathLike[str], **settings: Any) -> ServerApp:
+    """A Flower ServerApp that adds what all clients have learnt to a model file.
+
+    Where the app's run configuration has ``withdraw = "NODE:SHA256 …"``, as the log of the round
+    says it, these clients are withdrawn from the file instead.
+
+    Parameters
+    ----------
+    model : estimator
+        The model to begin with, where there is no file yet.
+    path : path of the model file
+    settings
+        ``n_clients``, ``min_clients``, ``masked`` and ``timeout``, as for `learn`.
+
+    Returns
+    -------
+    ServerApp
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        try:
+            current = load(path) if Path(path).exists() else model
+            gone = _clients(str(context.run_config.get("withdraw", "")))
+            if gone:
+                outcome = withdraw(current, grid, gone, timeout=settings.get("timeout", 3600))
+            else:
+                outcome = learn(current, grid, **settings)
+            current.save(path)
+        except ReduNetError as error:
+            _LOG.error("redunet: %s", one_line(error))
+            raise
+        for node, sha256 in outcome.taken.items():
+            _LOG.info("redunet: %s %s:%s", "withdrawn" if gone else "taken", node, sha256)
+        for node, why in outcome.refused.items():
+            _LOG.warning("redunet: left out %s: %s", node, why)
+        _LOG.info("redunet: wrote %s", path)
+
+    return app
+
+
+def _clients(text: str) -> dict[int, str]:
+    """The clients in a text such as "12:ab34 56:", with what they sent."""
+    found: dict[int, str] = {}
+    for word in text.split():
+        node, _, sha256 = word.partition(":")
+        if not node.isdecimal():
+            raise SettingsError(f'expected withdraw = "NODE:SHA256 …", got {text!r}')
+        found[int(node)] = sha256
+    return found

@@ -1,0 +1,81 @@
+"""Flower's records, to and from what they hold here: bytes, and a few plain values.
+
+Moments travel as arrays of uint8, which nothing on the way adds or averages: the strategies that
+come with Flower average arrays of floats, which integers of 64 bits do not survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+
+from redunet.distributed.contribution import Task
+from redunet.errors import DataError
+
+REFUSED = 0
+"""Flower's code of an error that it does not know; ours come with a reason."""
+
+
+def array_of(data: bytes) -> Array:
+    """Bytes as an array of uint8."""
+    return Array(np.frombuffer(data, dtype=np.uint8))
+
+
+def bytes_of(array: Array) -> bytes:
+    """The bytes in an array of uint8; a DataError where it is of anything else."""
+    values = array.numpy()  # Flower reads it without pickles
+    if values.dtype != np.uint8 or values.ndim != 1:
+        raise DataError(f"expected bytes, got an array of {values.dtype} of shape {values.shape}")
+    return values.tobytes()
+
+
+def records(arrays: Mapping[str, bytes], **values: Any) -> RecordDict:
+    """A message's content: bytes by name, and plain values."""
+    return RecordDict(
+        {
+            "bytes": ArrayRecord({name: array_of(data) for name, data in arrays.items()}),
+            "values": ConfigRecord(values),
+        }
+    )
+
+
+def bytes_in(message: Message) -> dict[str, bytes]:
+    """All bytes of a message's content, by name."""
+    found = message.content.get("bytes")
+    if not isinstance(found, ArrayRecord):
+        raise DataError("expected a message of a redunet federation, got another")
+    return {str(name): bytes_of(array) for name, array in found.items()}
+
+
+def values_in(message: Message) -> ConfigRecord:
+    """The plain values of a message's content."""
+    found = message.content.get("values")
+    if not isinstance(found, ConfigRecord):
+        raise DataError("expected a message of a redunet federation, got another")
+    return found
+
+
+def of_task(task: Task) -> RecordDict:
+    """A task, to be sent to clients."""
+    return records({"model": task.model}, kind=task.kind, version=task.version, grid=task.grid)
+
+
+def task_in(message: Message) -> Task:
+    """The task that a message brings."""
+    values = values_in(message)
+    try:
+        kind, version, grid = str(values["kind"]), str(values["version"]), values["grid"]
+        model = bytes_in(message)["model"]
+    except KeyError as error:
+        raise DataError(f"expected {error} in the server's message, got none") from error
+    if not isinstance(grid, int):
+        raise DataError(f"expected a whole number of steps of the grid, got {grid!r}")
+    return Task(model, kind, version, grid)
+
+
+def refusal(reason: str, message: Message) -> Message:
+    """The reply of a client that does not take part, with one line that says why."""
+    return Message(Error(REFUSED, reason), reply_to=message)

@@ -1,0 +1,253 @@
+"""Sums that are exact, and of which nobody sees the terms: masked integers modulo 2⁶⁴.
+
+The protocol of Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine
+Learning" (CCS 2017), for a server that follows it. Client i adds to its vector x of integers
+
+    y_i = x_i + PRG(b_i) + Σ_{j > i} PRG(s_ij) − Σ_{j < i} PRG(s_ij)   modulo 2⁶⁴,
+
+where s_ij is a key that i and j have agreed on, and b_i one of its own. In the sum of all y the
+keys of pairs cancel. Shares of b_i, and of the private key behind all s_ij, lie with the other
+clients, encrypted. Once it is known who has sent y, they give the server shares of b_i for those
+who have, and of the private key for those who have not: never both of one client.
+
+Keys, shares and their encryption are Flower's, which are those of `cryptography` and PyCryptodome.
+Flower's generator of masks is not used: it reduces a key to 32 bits and gives them to a generator
+that is not made for secrets (flwrlabs/flower, issue 7522). PRG here is AES-256 in counter mode.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from cryptography.fernet import InvalidToken
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_shares
+from flwr.common.secure_aggregation.crypto.symmetric_encryption import (
+    decrypt,
+    encrypt,
+    generate_shared_key,
+)
+from flwr.supercore.primitives.asymmetric import (
+    bytes_to_private_key,
+    bytes_to_public_key,
+    generate_key_pairs,
+    private_key_to_bytes,
+    public_key_to_bytes,
+)
+from numpy.typing import NDArray
+
+from redunet.core.moments import ClassMoments, Label
+from redunet.errors import DataError
+
+Vector = NDArray[np.uint64]
+
+KEY_BYTES = 32
+
+
+def threshold(n_clients: int) -> int:
+    """How many clients together can undo a mask: more than half of all."""
+    return n_clients // 2 + 1
+
+
+def key_pair() -> tuple[bytes, bytes]:
+    """A private and a public key, as bytes."""
+    private, public = generate_key_pairs()
+    return private_key_to_bytes(private), public_key_to_bytes(public)
+
+
+def agreed_key(private: bytes, public: bytes) -> bytes:
+    """The key of two clients, the same on both sides, in the form that Fernet takes."""
+    one: ec.EllipticCurvePrivateKey = bytes_to_private_key(private)
+    return generate_shared_key(one, bytes_to_public_key(public))
+
+
+def shares_for(
+    secrets: Sequence[bytes], own_private: bytes, publics: Mapping[int, bytes], own: int
+) -> dict[int, bytes]:
+    """Shares of secrets for each other client, encrypted for it alone.
+
+    Parameters
+    ----------
+    secrets : sequence of bytes
+    own_private : bytes
+        The private key for encryption.
+    publics : mapping from client to bytes
+        The public keys for encryption of all clients, this one included.
+    own : int
+        This client. It keeps its own share, under its own number.
+    """
+    clients = sorted(publics)
+    split = [create_shares(secret, threshold(len(clients)), len(clients)) for secret in secrets]
+    found = {}
+    for place, client in enumerate(clients):
+        # Of two secrets, the lengths differ: the first is told apart by its own.
+        first, second = (shares[place] for shares in split)
+        plain = len(first).to_bytes(4, "big") + first + second
+        key = agreed_key(own_private, publics[client])
+        found[client] = plain if client == own else encrypt(key, plain)
+    return found
+
+
+def opened_share(sent: bytes, own_private: bytes, public: bytes) -> tuple[bytes, bytes]:
+    """The two shares that another client has encrypted for this one."""
+    try:
+        return split_share(decrypt(agreed_key(own_private, public), sent))
+    except InvalidToken as error:
+        raise DataError(
+            "expected shares that were encrypted for this client, got others"
+        ) from error
+
+
+def split_share(plain: bytes) -> tuple[bytes, bytes]:
+    """The two shares in one message."""
+    length = int.from_bytes(plain[:4], "big")
+    return plain[4 : 4 + length], plain[4 + length :]
+
+
+def secret_of(shares: Sequence[bytes]) -> bytes:
+    """The secret that shares are of, where there are as many as `threshold` asks for."""
+    try:
+        return combine_shares(list(shares))
+    except ValueError as error:
+        raise DataError("expected shares of one secret, got others: run the round again") from error
+
+
+def new_secret() -> bytes:
+    """A key that nobody else knows."""
+    return os.urandom(KEY_BYTES)
+
+
+def stream(key: bytes, size: int) -> Vector:
+    """Numbers that only who knows the key can tell from random ones: PRG of a key, once.
+
+    Parameters
+    ----------
+    key : bytes
+        32 of them, used for one vector and never again.
+    size : int
+    """
+    # A counter that starts at zero is sound as no key encrypts two things.
+    encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    return np.frombuffer(encryptor.update(bytes(8 * size)), dtype="<u8").astype(np.uint64)
+
+
+def pair_masks_(y: Vector, private: bytes, own: int, publics: Mapping[int, bytes]) -> None:
+    """Add to a vector, in place, the masks that a client shares with each other one.
+
+    Parameters
+    ----------
+    y : ndarray of uint64
+    private : bytes
+        The client's private key for masks.
+    own : int
+        The client.
+    publics : mapping from client to bytes
+        The public keys for masks of the others; this one is passed over.
+    """
+    for client, public in publics.items():
+        if client == own:
+            continue
+        mask = stream(base64.urlsafe_b64decode(agreed_key(private, public)), len(y))
+        if client > own:
+            y += mask
+        else:
+            y -= mask
+
+
+def vector_of(moments: ClassMoments, labels: Sequence[Label]) -> Vector:
+    """The moments of some classes as one vector: count, sum and lower triangle of each.
+
+    Parameters
+    ----------
+    moments : ClassMoments
+        Of some of the labels; the others count as zero.
+    labels : sequence of labels
+        In order.
+
+    Returns
+    -------
+    ndarray of shape (k (1 + d + d (d + 1) / 2),), uint64
+        Integers modulo 2⁶⁴.
+    """
+    d = moments.n_features
+    out = torch.zeros(len(labels), 1 + d + d * (d + 1) // 2, dtype=torch.int64)
+    rows, columns = torch.tril_indices(d, d)
+    for row, label in zip(out, labels, strict=True):
+        if label in moments:
+            moment = moments[label]
+            row[0] = moment.count
+            row[1 : 1 + d] = moment.sum
+            row[1 + d :] = moment.second_moment[rows, columns]
+    found: Vector = out.reshape(-1).numpy().view(np.uint64)
+    return found
+
+
+def moments_of(vector: Vector, labels: Sequence[Label], d: int) -> ClassMoments:
+    """The moments that a vector holds, without classes of no samples.
+
+    Parameters
+    ----------
+    vector : ndarray of uint64
+        The sum of what `vector_of` gave.
+    labels : sequence of labels
+    d : int
+        The number of features.
+    """
+    table = torch.from_numpy(vector.view(np.int64)).reshape(len(labels), -1)
+    kept = [place for place, count in enumerate(table[:, 0].tolist()) if count]
+    if bool(table[[place for place in range(len(labels)) if place not in set(kept)]].any()):
+        raise DataError("expected no moments of a class without samples: run the round again")
+    if not kept:
+        raise DataError("expected at least one sample, got none")
+    some = table[kept]
+    tensors = {
+        "counts": some[:, 0].clone(),
+        "sums": some[:, 1 : 1 + d].clone(),
+        "second_moments": some[:, 1 + d :].clone(),
+    }
+    return ClassMoments.from_tensors([labels[place] for place in kept], tensors)
+
+
+def unmasked(
+    masked: Mapping[int, Vector],
+    own_keys: Mapping[int, bytes],
+    missing: Mapping[int, bytes],
+    publics: Mapping[int, bytes],
+) -> Vector:
+    """The sum of the vectors that clients have masked.
+
+    Parameters
+    ----------
+    masked : mapping from client to ndarray of uint64
+        What those sent who sent something.
+    own_keys : mapping from client to bytes
+        b, of each of these.
+    missing : mapping from client to bytes
+        The private keys for masks of those who had taken part so far and sent nothing.
+    publics : mapping from client to bytes
+        The public keys for masks of all.
+    """
+    total = sum_of(masked.values())
+    for key in own_keys.values():
+        total -= stream(key, len(total))
+    present = {client: publics[client] for client in masked}
+    for client, private in missing.items():
+        pair_masks_(total, private, client, present)  # what it would have added
+    return total
+
+
+def sum_of(vectors: Iterable[Any]) -> Vector:
+    """The sum of vectors modulo 2⁶⁴."""
+    remaining = iter(vectors)
+    total: Vector = next(remaining).copy()
+    for vector in remaining:
+        if vector.shape != total.shape:
+            raise DataError(f"expected vectors of {len(total):,} integers, got {len(vector):,}")
+        total += vector
+    return total

@@ -1,0 +1,98 @@
+"""A model that has learnt nothing, as bytes: what others need in order to learn for it.
+
+It is what a file of the model would hold, but for the moments: its settings, its feature map, and
+the input that was agreed on. There is no pickle in it, so it can be read from anybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redunet.core.moments import ClassMoments
+from redunet.encoders import EncoderId
+from redunet.errors import DataError, ModelFileError, ReduNetError
+from redunet.estimators import Estimator, estimator_named, storage
+from redunet.estimators.checked_input import Embedding
+from redunet.estimators.state import State
+
+_NAME = "the model without moments"
+
+
+def to_bytes(model: Estimator) -> bytes:
+    """All of a model but what it has learnt.
+
+    Parameters
+    ----------
+    model : estimator
+        A new one, or one that has learnt something and so agreed on its input.
+    """
+    embedding, tensors = model._embedding().to_state()
+    content = {
+        "settings": model._plain_settings(),
+        "embedding": embedding,
+        "input": input_of(model) if hasattr(model, "moments_") else None,
+    }
+    # A copy of each: the format refuses tensors that share their memory.
+    return storage.encode({name: tensor.clone() for name, tensor in tensors.items()}, content)
+
+
+def from_bytes(data: bytes) -> Estimator:
+    """The model that `to_bytes` took apart; it has learnt nothing."""
+    tensors, content = storage.decode(data, _NAME)
+    try:
+        embedding = Embedding.from_state(content["embedding"], tensors)
+        settings = content["settings"]
+        model = estimator_named(settings.get("kind", "redunet"))._made_with(settings)
+        model.features = embedding.features
+        model.normalize, model.input_range = embedding.normalize, embedding.input_range
+        if content["input"] is not None:
+            agree(model, content["input"])
+        intact = to_bytes(model) == data
+    except (
+        ReduNetError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ModelFileError(f"{_NAME} is not one of this version: {error}") from error
+    if not intact:
+        raise ModelFileError(f"{_NAME} holds other things than one of this version")
+    return model
+
+
+def input_of(model: Estimator) -> dict[str, Any]:
+    """The input that a model has agreed on, as plain values."""
+    state = model._fitted()
+    model._check_embedding(state)
+    return {
+        "n_columns": state.n_features_in,
+        "names": None if state.feature_names is None else list(state.feature_names),
+        "resize": state.resize,
+        "encoder": None if state.encoder is None else state.encoder.to_dict(),
+    }
+
+
+def agree(model: Estimator, given: dict[str, Any]) -> None:
+    """Have a new model agree on an input, as `input_of` gave it, before it learns anything."""
+    n_columns, names, encoder = given["n_columns"], given["names"], given["encoder"]
+    if names is not None and len(names) != n_columns:
+        raise DataError(f"expected a name for each of {n_columns} columns, got {len(names)}")
+    embedding = model._full_embedding(n_columns)
+    model._state = State(
+        embedding,
+        None if names is None else tuple(names),
+        ClassMoments(embedding.n_features(n_columns)),
+        given["resize"],
+        None if encoder is None else EncoderId(**encoder),
+    )
+
+
+def take_input(model: Estimator, given: dict[str, Any]) -> None:
+    """Have a model that has just learnt say of its input what is not seen in moments."""
+    if given["resize"]:
+        model.resize_images()
+    if given["encoder"] is not None:
+        model.set_encoder(EncoderId(**given["encoder"]))

@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test lint types imports unit fuzz bench growth tables format clean
+.PHONY: help setup browser demo demo-dask test lint types imports unit federation fuzz bench growth tables format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ imports: setup
 # Two processes of one thread each: faster than one of two, and the results are the same.
 unit: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+federation: setup ## Run a federation of real Flower processes: withdrawal, masks, a killed client
+	$(BIN)/python -m tests.distributed.flower_deployment
 
 fuzz: setup ## Attack models, files and processes for some minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz

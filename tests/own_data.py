@@ -49,7 +49,8 @@ def refused(*words: object) -> str:
     assert result.stdout == ""
     assert result.stderr.startswith("redunet: ")
     assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr[len("redunet: ") : -1]
+    said: str = result.stderr[len("redunet: ") : -1]
+    return said
 
 
 def png(image: NDArray[np.uint8]) -> bytes:

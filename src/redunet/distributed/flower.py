@@ -43,6 +43,9 @@ __all__ = [
 
 _LOG = logging.getLogger("flwr")
 
+_KEYS = ("n-clients", "min-clients", "masked", "timeout")
+"""Of a run configuration: the settings of a round."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -143,19 +146,19 @@ def withdraw(
     return Outcome(strategy.taken, strategy.refused)
 
 
-def server_app(model: Estimator, path: str | os.PathLike[str], **settings: Any) -> ServerApp:
+def server_app(model: Estimator, path: str | os.PathLike[str]) -> ServerApp:
     """A Flower ServerApp that adds what all clients have learnt to a model file.
 
-    Where the app's run configuration has ``withdraw = "NODE:SHA256 …"``, as the log of the round
-    says it, these clients are withdrawn from the file instead.
+    Everything else is said in the run configuration, ``[tool.flwr.app.config]`` or ``flwr run
+    --run-config``: ``n-clients``, ``min-clients``, ``masked`` and ``timeout``, as for `learn`.
+    With ``withdraw = "NODE:SHA256 …"``, of which the log of a round has a line for each client,
+    these are withdrawn from the file instead.
 
     Parameters
     ----------
     model : estimator
         The model to begin with, where there is no file yet.
     path : path of the model file
-    settings
-        ``n_clients``, ``min_clients``, ``masked`` and ``timeout``, as for `learn`.
 
     Returns
     -------
@@ -166,23 +169,34 @@ def server_app(model: Estimator, path: str | os.PathLike[str], **settings: Any) 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         try:
-            current = load(path) if Path(path).exists() else model
-            gone = _clients(str(context.run_config.get("withdraw", "")))
-            if gone:
-                outcome = withdraw(current, grid, gone, timeout=settings.get("timeout", 3600))
-            else:
-                outcome = learn(current, grid, **settings)
-            current.save(path)
+            said = _served(model, Path(path), grid, context.run_config)
         except ReduNetError as error:
             _LOG.error("redunet: %s", one_line(error))
             raise
-        for node, sha256 in outcome.taken.items():
-            _LOG.info("redunet: %s %s:%s", "withdrawn" if gone else "taken", node, sha256)
-        for node, why in outcome.refused.items():
-            _LOG.warning("redunet: left out %s: %s", node, why)
-        _LOG.info("redunet: wrote %s", path)
+        for line in said:
+            _LOG.info("redunet: %s", line)
 
     return app
+
+
+def _served(model: Estimator, path: Path, grid: Grid, config: Mapping[str, Any]) -> list[str]:
+    """Change a model file as a run configuration says, and say what was done."""
+    given = {key.replace("-", "_"): config[key] for key in _KEYS if key in config}
+    gone = _clients(str(config.get("withdraw", "")))
+    current = load(path) if path.exists() else model
+    if gone:
+        outcome = withdraw(current, grid, gone, timeout=given.get("timeout", 3600))
+    elif "n_clients" in given:
+        outcome = learn(current, grid, **given)
+    else:
+        raise SettingsError("expected n-clients in the run configuration, got none: add it")
+    current.save(path)
+    how = "withdrawn" if gone else "taken"
+    return [
+        *(f"{how} {node}:{sha256}" for node, sha256 in outcome.taken.items()),
+        *(f"left out {node}: {why}" for node, why in outcome.refused.items()),
+        f"wrote {path}",
+    ]
 
 
 def _clients(text: str) -> dict[int, str]:

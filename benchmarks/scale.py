@@ -1,0 +1,249 @@
+"""What learning on many workers costs, on paper and measured: ``python -m benchmarks.scale``.
+
+The model has six constants. Five are measured here in one process of one thread, as processor time,
+which other programs on the machine disturb little; the sixth, the network, is assumed. Then jobs on
+Dask with 1 to 8 worker processes are measured and compared with what the model says of them.
+``--constants-only`` leaves these out. ``python -m benchmarks.scale_page`` puts the record into
+docs/scale.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.measure import Row, machine, record
+from redunet import ReduNetClassifier
+from redunet.core.columns import most_columns
+from redunet.distributed import learn, partial
+from redunet.distributed.cluster import local_client
+from redunet.distributed.partial import Partial, added
+from redunet.distributed.partitions import PARTS_PER_WORKER
+
+RECORD = Path(__file__).parent / "results" / "scale.json"
+WORKERS = (1, 2, 4, 8)
+JOBS = ((200_000, 256, 10), (100_000, 256, 100), (60_000, 768, 10))
+"""Samples, features and classes of the jobs that are measured."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Seconds on one core, but for the last.
+
+    Parameters
+    ----------
+    square, linear : float
+        A sample of d features takes square d² + linear d.
+    finish, send, add : float
+        A byte of moments, of 8 k d², takes so much where a partition ends, where moments are sent
+        (packed, and unpacked again), and where two are added.
+    network : float
+        Bytes a second between two machines.
+    """
+
+    square: float
+    linear: float
+    finish: float
+    send: float
+    add: float
+    network: float = 1.25e9
+
+
+@dataclass(frozen=True)
+class Job:
+    """Samples that are to be learnt, with all classes mixed.
+
+    Parameters
+    ----------
+    samples, features, classes, workers : int
+    partitions : int, default=4 for each worker
+    """
+
+    samples: float
+    features: int
+    classes: int
+    workers: int
+    partitions: int = 0
+
+    @property
+    def parts(self) -> int:
+        """The number of partitions."""
+        return self.partitions or PARTS_PER_WORKER * self.workers
+
+    @property
+    def file_bytes(self) -> float:
+        """Of the model file, and of the largest message: packed moments of all samples."""
+        return self.classes * packed(self.features, self.samples / self.classes)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Of the moments of all samples in memory."""
+        return self.classes * held(self.features, self.samples / self.classes)
+
+    @property
+    def part_bytes(self) -> float:
+        """Of the moments of one partition in memory."""
+        seen = min(self.classes, self.samples / self.parts)
+        return seen * held(self.features, self.samples / self.parts / seen)
+
+    @property
+    def wire_bytes(self) -> float:
+        """At most, of all messages: one for each sum of two, and the result."""
+        return self.parts * self.file_bytes
+
+    def processor_seconds(self, c: Constants) -> float:
+        """Of all workers and the client together."""
+        return (
+            self._learning(c)
+            + self.parts * self.part_bytes * c.finish
+            + (self.parts - 1) * self.memory_bytes * c.add
+            + self.parts * self.memory_bytes * c.send
+        )
+
+    def seconds(self, c: Constants, cores: int | None = None) -> float:
+        """From the first partition to the result, with as many cores as workers, or with fewer."""
+        at_once = min(self.workers, cores or self.workers)
+        levels = math.ceil(math.log2(self.parts))
+        own = self._learning(c) + self.parts * self.part_bytes * c.finish
+        one_sum = self.memory_bytes * (c.add + c.send) + self.file_bytes / c.network
+        result = self.memory_bytes * c.send + self.file_bytes / c.network
+        if cores is not None:  # one machine: no network, and more work than the longest path
+            return self.processor_seconds(c) / at_once
+        return own / at_once + levels * one_sum + result
+
+    def _learning(self, c: Constants) -> float:
+        d = self.features
+        return self.samples * (c.square * d**2 + c.linear * d)
+
+
+def packed(d: int, samples: float) -> float:
+    """Bytes of a class on the wire and in a file."""
+    r = samples if samples <= most_columns(d) else d
+    return 8 * (r * d - r * (r - 1) / 2 + d + 1)
+
+
+def held(d: int, samples: float) -> float:
+    """Bytes of a class in memory."""
+    return 8 * d * (samples if samples <= most_columns(d) else d)
+
+
+def samples(n: int, d: int, k: int) -> tuple[Any, Any]:
+    """Vectors of float32 around k centres, classes mixed, and labels."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, k, n)
+    centres = rng.standard_normal((k, d), dtype=np.float32)
+    return centres[y] + rng.standard_normal((n, d), dtype=np.float32), y
+
+
+def processor_time(work: Callable[[], object], rounds: int = 3) -> float:
+    """The least seconds of this process that a call takes."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def constants() -> Constants:
+    """What one core of this machine takes."""
+    sizes, a_sample, finish = (256, 1024), [], []
+    for d in sizes:
+        few, k = 2048, 4
+        X, y = samples(4 * few * k, d, k)
+        part = len(X) // 4
+        model = ReduNetClassifier(device="cpu")
+        least = processor_time(lambda X=X, y=y, part=part: model.fit(X[:part], y[:part]))  # type: ignore[misc]
+        most = processor_time(lambda X=X, y=y: model.fit(X, y))  # type: ignore[misc]
+        a_sample.append((most - least) / (len(X) - part))
+        finish.append(max(0.0, least - a_sample[-1] * part) / (8 * k * d**2))
+    # Of two sizes: s = square d² + linear d.
+    by_size = [seconds / d for seconds, d in zip(a_sample, sizes, strict=True)]
+    square = (by_size[1] - by_size[0]) / (sizes[1] - sizes[0])
+    linear = max(0.0, by_size[0] - square * sizes[0])
+    whole = Partial(model.moments_, d)
+    size = 8 * k * d**2
+    send = processor_time(lambda: pickle.loads(pickle.dumps(whole, protocol=5)))
+    add = processor_time(lambda: added(whole, whole))
+    return Constants(square, linear, max(finish), send / size, add / size)
+
+
+def measured(job: Job) -> Row:
+    """What a job takes on Dask, with worker processes on this machine."""
+    import dask.array as da
+
+    X, y = samples(int(job.samples), job.features, job.classes)
+    rows = math.ceil(len(X) / job.parts)
+    plain = ReduNetClassifier(device="cpu")
+    alone = processor_time(lambda: plain.fit(X, y), rounds=1)
+    with local_client(job.workers) as client:
+        lazy = da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows)
+        here = client.persist(lazy)
+        client.run(_count)
+        before = sum(client.run(time.process_time).values()) + time.process_time()
+        start = time.perf_counter()
+        model = learn(ReduNetClassifier(device="cpu"), tuple(here), client)
+        wall = time.perf_counter() - start
+        after = sum(client.run(time.process_time).values()) + time.process_time()
+        sent = [*client.run(_counted).values()]
+    assert model.moments_ == plain.moments_
+    return {
+        "case": f"{int(job.samples):,} × {job.features}, {job.classes} classes",
+        **asdict(job),
+        "partitions": job.parts,
+        "wall": wall,
+        "processor": after - before,
+        "processor_one_process": alone,
+        "messages": sum(len(one) for one in sent),
+        "wire_bytes": sum(sum(one) for one in sent),
+    }
+
+
+def _count() -> None:
+    """Have this worker note the size of each partial result that it sends."""
+    reduce = Partial.__reduce__
+
+    def counting(self: Partial) -> Any:
+        found = reduce(self)
+        partial.__dict__.setdefault("_sent", []).append(
+            sum(array.nbytes for array in found[1][1].values())
+        )
+        return found
+
+    Partial.__reduce__ = counting  # type: ignore[method-assign]
+
+
+def _counted() -> list[int]:
+    return list(partial.__dict__.get("_sent", []))
+
+
+def main() -> None:
+    """Measure, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--constants-only", action="store_true")
+    parser.add_argument("--record", type=Path, default=RECORD)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    about = machine() | {"cores": os.cpu_count()}
+    found = constants()
+    print(found)
+    rows: list[Row] = []
+    for n, d, k in () if asked.constants_only else JOBS:
+        for workers in WORKERS:
+            rows.append(measured(Job(n, d, k, workers)))
+            print(rows[-1], flush=True)
+    record(asked.record, about | {"constants": asdict(found)}, rows)
+
+
+if __name__ == "__main__":
+    main()

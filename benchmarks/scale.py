@@ -1,8 +1,8 @@
 """What learning on many workers costs, on paper and measured: ``python -m benchmarks.scale``.
 
-The model has six constants. Five are measured here in one process of one thread, as processor time,
-which other programs on the machine disturb little; the sixth, the network, is assumed. Then jobs on
-Dask with 1 to 8 worker processes are measured and compared with what the model says of them.
+The constants of the model are measured here, as processor time, which other programs on the machine
+disturb little: five in one process of one thread, one on Dask with tiny partitions. The network is
+assumed. Then jobs on Dask with 1 to 8 worker processes are compared with what the model says.
 ``--constants-only`` leaves these out. ``python -m benchmarks.scale_page`` puts the record into
 docs/scale.md.
 """
@@ -14,8 +14,10 @@ import math
 import os
 import pickle
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ import torch
 from benchmarks.measure import Row, machine, record
 from redunet import ReduNetClassifier
 from redunet.core.columns import most_columns
-from redunet.distributed import learn, partial
+from redunet.distributed import learn
+from redunet.distributed import partial as partial_results
 from redunet.distributed.cluster import local_client
 from redunet.distributed.partial import Partial, added
 from redunet.distributed.partitions import PARTS_PER_WORKER
@@ -47,6 +50,8 @@ class Constants:
     finish, send, add : float
         A byte of moments, of 8 k d², takes so much where a partition ends, where moments are sent
         (packed, and unpacked again), and where two are added.
+    partition : float
+        What Dask does for a partition, whatever is in it.
     network : float
         Bytes a second between two machines.
     """
@@ -56,29 +61,31 @@ class Constants:
     finish: float
     send: float
     add: float
+    partition: float
     network: float = 1.25e9
 
 
 @dataclass(frozen=True)
 class Job:
-    """Samples that are to be learnt, with all classes mixed.
+    """Samples that are to be learnt.
 
     Parameters
     ----------
     samples, features, classes, workers : int
-    partitions : int, default=4 for each worker
+    by_class : bool, default=False
+        Whether partitions are sorted by class, so that each has its own; else each has all.
     """
 
     samples: float
     features: int
     classes: int
     workers: int
-    partitions: int = 0
+    by_class: bool = False
 
     @property
-    def parts(self) -> int:
-        """The number of partitions."""
-        return self.partitions or PARTS_PER_WORKER * self.workers
+    def partitions(self) -> int:
+        """As many as `redunet.distributed` makes of files."""
+        return PARTS_PER_WORKER * self.workers
 
     @property
     def file_bytes(self) -> float:
@@ -93,37 +100,45 @@ class Job:
     @property
     def part_bytes(self) -> float:
         """Of the moments of one partition in memory."""
-        seen = min(self.classes, self.samples / self.parts)
-        return seen * held(self.features, self.samples / self.parts / seen)
+        if self.by_class:
+            return self.memory_bytes / self.partitions
+        seen = min(self.classes, self.samples / self.partitions)
+        return seen * held(self.features, self.samples / self.partitions / seen)
+
+    @property
+    def worker_bytes(self) -> float:
+        """Of what a worker holds at a time: the moments of a partition, or two and their sum."""
+        return self.part_bytes if self.by_class else max(self.part_bytes, 3 * self.memory_bytes)
+
+    @property
+    def messages(self) -> int:
+        """At most: one for each sum of two, and the result."""
+        return self.partitions
 
     @property
     def wire_bytes(self) -> float:
-        """At most, of all messages: one for each sum of two, and the result."""
-        return self.parts * self.file_bytes
+        """At most, of all messages."""
+        levels = math.ceil(math.log2(self.partitions)) + 1
+        return (levels if self.by_class else self.messages) * self.file_bytes
 
     def processor_seconds(self, c: Constants) -> float:
         """Of all workers and the client together."""
-        return (
-            self._learning(c)
-            + self.parts * self.part_bytes * c.finish
-            + (self.parts - 1) * self.memory_bytes * c.add
-            + self.parts * self.memory_bytes * c.send
-        )
+        sums = 0.0 if self.by_class else (self.partitions - 1) * self.memory_bytes * c.add
+        sent = self.wire_bytes / self.file_bytes * self.memory_bytes * c.send
+        return self._learning(c) + sums + sent
 
-    def seconds(self, c: Constants, cores: int | None = None) -> float:
-        """From the first partition to the result, with as many cores as workers, or with fewer."""
-        at_once = min(self.workers, cores or self.workers)
-        levels = math.ceil(math.log2(self.parts))
-        own = self._learning(c) + self.parts * self.part_bytes * c.finish
+    def seconds(self, c: Constants) -> float:
+        """From the first partition to the result, with a core and a network card a worker."""
         one_sum = self.memory_bytes * (c.add + c.send) + self.file_bytes / c.network
-        result = self.memory_bytes * c.send + self.file_bytes / c.network
-        if cores is not None:  # one machine: no network, and more work than the longest path
-            return self.processor_seconds(c) / at_once
-        return own / at_once + levels * one_sum + result
+        # Sorted by class, messages double from level to level, to all classes at the end.
+        levels = 2 if self.by_class else math.ceil(math.log2(self.partitions)) + 1
+        return self._learning(c) / self.workers + levels * one_sum
 
     def _learning(self, c: Constants) -> float:
         d = self.features
-        return self.samples * (c.square * d**2 + c.linear * d)
+        a_sample = c.square * d**2 + c.linear * d
+        a_partition = self.part_bytes * c.finish + c.partition
+        return self.samples * a_sample + self.partitions * a_partition
 
 
 def packed(d: int, samples: float) -> float:
@@ -163,8 +178,8 @@ def constants() -> Constants:
         X, y = samples(4 * few * k, d, k)
         part = len(X) // 4
         model = ReduNetClassifier(device="cpu")
-        least = processor_time(lambda X=X, y=y, part=part: model.fit(X[:part], y[:part]))  # type: ignore[misc]
-        most = processor_time(lambda X=X, y=y: model.fit(X, y))  # type: ignore[misc]
+        least = processor_time(partial(model.fit, X[:part], y[:part]))
+        most = processor_time(partial(model.fit, X, y))
         a_sample.append((most - least) / (len(X) - part))
         finish.append(max(0.0, least - a_sample[-1] * part) / (8 * k * d**2))
     # Of two sizes: s = square d² + linear d.
@@ -175,34 +190,51 @@ def constants() -> Constants:
     size = 8 * k * d**2
     send = processor_time(lambda: pickle.loads(pickle.dumps(whole, protocol=5)))
     add = processor_time(lambda: added(whole, whole))
-    return Constants(square, linear, max(finish), send / size, add / size)
+    tiny = 64
+    with local_client(2) as client:
+        engine = processor_time_on(client, *samples(tiny, 4, 2), rows=1)[0] / tiny
+    return Constants(square, linear, max(finish), send / size, add / size, engine)
+
+
+def processor_time_on(client: Any, X: Any, y: Any, rows: int) -> tuple[float, float, Any]:
+    """Seconds of all processes together, and on the clock, that learning takes; and the model.
+
+    Workers have the data, in partitions of so many rows, and have learnt it twice before.
+    """
+    import dask.array as da
+    from distributed import wait
+
+    with warnings.catch_warnings(), client.as_current():
+        warnings.simplefilter("ignore")  # the data goes to the workers as it is
+        here = client.persist((da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows)))
+        wait(here)
+    for _ in range(2):
+        learn(ReduNetClassifier(device="cpu"), tuple(here), client)
+    client.run(_count)
+    before = sum(client.run(time.process_time).values()) + time.process_time()
+    start = time.perf_counter()
+    model = learn(ReduNetClassifier(device="cpu"), tuple(here), client)
+    wall = time.perf_counter() - start
+    after = sum(client.run(time.process_time).values()) + time.process_time()
+    return after - before, wall, model
 
 
 def measured(job: Job) -> Row:
     """What a job takes on Dask, with worker processes on this machine."""
-    import dask.array as da
-
     X, y = samples(int(job.samples), job.features, job.classes)
-    rows = math.ceil(len(X) / job.parts)
     plain = ReduNetClassifier(device="cpu")
     alone = processor_time(lambda: plain.fit(X, y), rounds=1)
     with local_client(job.workers) as client:
-        lazy = da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows)
-        here = client.persist(lazy)
-        client.run(_count)
-        before = sum(client.run(time.process_time).values()) + time.process_time()
-        start = time.perf_counter()
-        model = learn(ReduNetClassifier(device="cpu"), tuple(here), client)
-        wall = time.perf_counter() - start
-        after = sum(client.run(time.process_time).values()) + time.process_time()
+        rows = math.ceil(len(X) / job.partitions)
+        processor, wall, model = processor_time_on(client, X, y, rows)
         sent = [*client.run(_counted).values()]
     assert model.moments_ == plain.moments_
     return {
         "case": f"{int(job.samples):,} × {job.features}, {job.classes} classes",
         **asdict(job),
-        "partitions": job.parts,
+        "partitions": job.partitions,
         "wall": wall,
-        "processor": after - before,
+        "processor": processor,
         "processor_one_process": alone,
         "messages": sum(len(one) for one in sent),
         "wire_bytes": sum(sum(one) for one in sent),
@@ -215,7 +247,7 @@ def _count() -> None:
 
     def counting(self: Partial) -> Any:
         found = reduce(self)
-        partial.__dict__.setdefault("_sent", []).append(
+        partial_results.__dict__.setdefault("_sent", []).append(
             sum(array.nbytes for array in found[1][1].values())
         )
         return found
@@ -224,7 +256,7 @@ def _count() -> None:
 
 
 def _counted() -> list[int]:
-    return list(partial.__dict__.get("_sent", []))
+    return list(partial_results.__dict__.get("_sent", []))
 
 
 def main() -> None:

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
+import pytest
 
 from redunet import ReduNetClassifier
 from tests.conftest import classes_on_subspaces
+
+psutil = pytest.importorskip("psutil")
 
 X, Y = classes_on_subspaces(k=5, d=12, per_class=24, rank=3)
 
@@ -156,7 +158,7 @@ class Deployment:
     def node_id(self, place: int) -> str:
         """Flower's number of a client."""
         log = (self.folder / f"{1 + place}.log").read_text()
-        return re.findall(r"SuperNode ID: (\d+)", log)[0]
+        return str(re.findall(r"SuperNode ID: (\d+)", log)[0])
 
     def kill(self, place: int) -> None:
         """End a client at once, as a power cut does."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from redunet import DataError, ReduNetClassifier
 from redunet.distributed import masks
-from redunet.distributed.flower import learn
+from redunet.distributed.flower import learn, withdraw
 from redunet.distributed.flower_records import bytes_in, records
 from tests.conftest import classes_on_subspaces
 from tests.distributed.flower_grid import LocalGrid
@@ -113,6 +113,19 @@ def test_a_client_gives_one_of_two_secrets_once() -> None:
     assert bytes_in(asked([1, 2])).keys() == {"1", "2", "3"}
     for sent in ([1, 2], [1, 2, 3], [1, 3]):
         assert "in order, each once" in str(asked(sent).error.reason)
+
+
+def test_a_client_that_takes_part_in_masked_sums_only() -> None:
+    grid = clients()
+    grid.clients[2][1].node_config["masked-only"] = True
+    model = ReduNetClassifier()
+    learn(model, grid, n_clients=N_CLIENTS, masked=True)
+    assert model.moments_ == moments_without(set())
+    with pytest.raises(DataError, match="client 2: expected a masked sum, as this client has"):
+        learn(ReduNetClassifier(), grid, n_clients=N_CLIENTS)
+    with pytest.raises(DataError, match="client 2: expected a masked sum, as this client has"):
+        withdraw(model, grid, {2: ""})
+    assert model.moments_ == moments_without(set())
 
 
 def test_messages_out_of_order() -> None:

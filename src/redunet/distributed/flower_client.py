@@ -20,7 +20,7 @@ from redunet.distributed.flower_records import (
     task_in,
     values_in,
 )
-from redunet.errors import DataError, ReduNetError
+from redunet.errors import DataError, ReduNetError, SettingsError
 
 Load = Callable[[Context], Any]
 """What gives the data of a client."""
@@ -37,6 +37,7 @@ def client_app(load: Load) -> ClientApp:
         From Flower's ``Context``, with the ``node_config`` of this client, to its data: samples
         and labels (X, y), as for `partial_fit`; or an estimator that has learnt them, such as one
         that `redunet.estimators.load` read from a file, with the settings of the server's model.
+        With ``masked-only=true`` in its ``node_config``, a client takes part in masked sums only.
 
     Returns
     -------
@@ -47,6 +48,11 @@ def client_app(load: Load) -> ClientApp:
     @app.train()
     @_answering
     def moments(message: Message, context: Context) -> RecordDict:
+        if context.node_config.get("masked-only"):
+            raise SettingsError(
+                "expected a masked sum, as this client has masked-only=true in its node "
+                "configuration, got a request for moments in the clear: set masked = true"
+            )
         return records({"moments": learnt(task_in(message), load(context)).to_bytes()})
 
     @app.query("keys")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.distributed.contribution import Task, learnt
-from redunet.distributed.flower import learn, withdraw
+from redunet.distributed.flower import learn, server_app, withdraw
 from redunet.distributed.flower_records import records
 from redunet.estimators import LinearDiscriminant, MomentEstimator, RanPAC, Ridge
 from redunet.estimators.base import NotFittedError
@@ -272,3 +274,47 @@ def test_bad_settings() -> None:
         learn(ReduNetClassifier(), grid, n_clients=3, min_clients=1, masked=True)
     with pytest.raises(DataError, match="expected 4 clients to connect within 0 s, got 3"):
         learn(ReduNetClassifier(), grid, n_clients=4, timeout=0)
+
+
+def test_the_server_app_changes_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "model.safetensors"
+    app = server_app(ReduNetClassifier(n_layers=3), path)
+    grid = LocalGrid(*map(data, OVERLAPPING))
+
+    def run(**config: Any) -> None:
+        values = {key.replace("_", "-"): value for key, value in config.items()}
+        app(grid, Context(7, 1, {}, RecordDict(), values))
+
+    def plain(rows: Any) -> bytes:
+        ReduNetClassifier(n_layers=3).fit(X[rows], Y[rows]).save(tmp_path / "plain")
+        return (tmp_path / "plain").read_bytes()
+
+    with pytest.raises(SettingsError, match="expected n-clients in the run configuration"):
+        run(withdraw="")
+    with caplog.at_level("INFO", "flwr"):
+        run(n_clients=3, min_clients=3, masked=False, timeout=60, withdraw="")
+    assert path.read_bytes() == plain(Y >= 0)
+    gone = re.findall(r"redunet: taken (2:\w{64})$", caplog.text, re.M)[0]
+    for bad, said in (
+        ("x", 'expected withdraw = "NODE:SHA256'),
+        ("2:ab", "sent before, sha256 ab"),
+    ):
+        with pytest.raises((SettingsError, DataError), match=said):
+            run(withdraw=bad)
+        assert path.read_bytes() == plain(Y >= 0)
+    run(n_clients=3, withdraw=gone)
+    assert path.read_bytes() == plain(~OVERLAPPING[1])
+    grid.drops = {(3, "train")}
+    with pytest.raises(DataError, match="client 3: no answer within 60 s"):
+        run(n_clients=3, timeout=60)
+    assert path.read_bytes() == plain(~OVERLAPPING[1])
+    assert (
+        "redunet: expected moments of 3 clients or more, got those of 2; nothing was" in caplog.text
+    )
+
+
+def test_without_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flwr.app", None)
+    monkeypatch.delitem(sys.modules, "redunet.distributed.flower")
+    with pytest.raises(SettingsError, match=r"there is no .*: pip install 'redunet\[flower\]'$"):
+        import_module("redunet.distributed.flower")

@@ -35,7 +35,7 @@ from redunet.distributed.partitions import PARTS_PER_WORKER
 
 RECORD = Path(__file__).parent / "results" / "scale.json"
 WORKERS = (1, 2, 4, 8)
-JOBS = ((200_000, 256, 10), (100_000, 256, 100), (60_000, 768, 10))
+JOBS = ((200_000, 256, 10), (200_000, 256, 40), (60_000, 768, 4))
 """Samples, features and classes of the jobs that are measured."""
 
 

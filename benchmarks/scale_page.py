@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import readme
-from benchmarks.scale import RECORD, Constants, Job
+from benchmarks.scale import RECORD, Constants, Job, held
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 OF_FILES = RECORD.parent / "dask-cpu.json"
 """The record of `benchmarks.dask_learning`, where it exists."""
+OF_RANKS = RECORD.parent / "ranks-cpu.json"
+"""The record of `benchmarks.ranks`, where it exists."""
 
 CLASSES, FEATURES = (1_000, 21_000), (768, 1_024, 4_096)
 SAMPLES, WORKERS = (10**6, 10**7, 10**8, 10**9), (1, 10, 100, 1_000)
@@ -85,6 +87,31 @@ def of_files(rows: Iterable[dict[str, Any]], classes: int, c: Constants) -> str:
     return table(lines, 1)
 
 
+def of_ranks(found: dict[str, Any], c: Constants) -> str:
+    """What `benchmarks.ranks` measured of processes that share the classes of a model."""
+    heads = ["model", "ranks", "moments a rank", "measured beyond imports"]
+    lines = [[*heads, "build, model", "measured", "measured / model"]]
+    layers = found["machine"]["settings"]["n_layers"]
+    for row in found["rows"]:
+        words = re.match(r"([\d,]+) classes of ([\d,]+) samples, d ([\d,]+)", row["case"])
+        if words is None:
+            continue
+        k, n, d = (int(word.replace(",", "")) for word in words.groups())
+        own = k / row["ranks"]
+        cells = [
+            size(own * held(d, n)),
+            size(row["beyond_imports"]),
+            "",
+            f"{row['build']:.2f} s",
+            "",
+        ]
+        if n >= d / 2:  # of classes of few samples, layers take other operations
+            seconds = layers * (4 * own + 1) * d**3 * c.square
+            cells[2], cells[4] = f"{seconds:.2f} s", f"{row['build'] / seconds:.2f}"
+        lines.append([row["case"], str(row["ranks"]), *cells])
+    return table(lines, 1)
+
+
 def table(lines: Sequence[Sequence[str]], n_words: int) -> str:
     """Lines as a Markdown table, the first columns to the left."""
     rule = ["---"] * n_words + ["---:"] * (len(lines[0]) - n_words)
@@ -113,25 +140,30 @@ def power(n: int) -> str:
     return "10" + str(len(str(n)) - 1).translate(digits)
 
 
-def filled(text: str, found: dict[str, Any], others: dict[str, Any] | None) -> str:
-    """The page with all tables where they belong."""
-    c = Constants(**found["machine"]["constants"])
-    about = {key: found["machine"][key] for key in ("cpu", "torch", "load_before", "date")}
-    words = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items())
+def filled(text: str, folder: Path = RECORD.parent) -> str:
+    """The page with the tables of all records in a folder where they belong."""
+    found = json.loads((folder / RECORD.name).read_text())
+    files, ranks = (
+        json.loads((folder / path.name).read_text()) if (folder / path.name).exists() else None
+        for path in (OF_FILES, OF_RANKS)
+    )
+    about, c = found["machine"], Constants(**found["machine"]["constants"])
+    words = ", ".join(
+        f"{key.replace('_', ' ')} {about[key]}" for key in ("cpu", "torch", "load_before", "date")
+    )
+    bodies = [f"{words}:", checks(found["rows"], c)]
+    if files is not None:
+        bodies.append(of_files(files["rows"], files["machine"]["classes"], c))
+    if ranks is not None:
+        bodies.append(of_ranks(ranks, c))
     text = readme.between(text, "scale: sizes", sizes(c))
     text = readme.between(text, "scale: times", times(c))
-    body = f"{words}:\n\n{checks(found['rows'], c)}"
-    if others is not None:
-        classes = others["machine"]["classes"]
-        body += f"\n\n{of_files(others['rows'], classes, c)}"
-    return readme.between(text, "scale: measured", body)
+    return readme.between(text, "scale: measured", "\n\n".join(bodies))
 
 
 def main() -> None:
     """Fill the page."""
-    found = json.loads(RECORD.read_text())
-    others = json.loads(OF_FILES.read_text()) if OF_FILES.exists() else None
-    PAGE.write_text(filled(PAGE.read_text(), found, others))
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

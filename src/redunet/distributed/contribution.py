@@ -99,7 +99,7 @@ class Contribution:
         try:
             moments = ClassMoments.from_tensors(content["labels"], tensors)
             return cls(moments, dict(content["input"]), str(content["task"]))
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
             raise ModelFileError(f"the contribution is not one of this version: {error}") from error
 
 

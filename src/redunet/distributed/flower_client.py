@@ -133,7 +133,10 @@ def _masked(message: Message, context: Context) -> RecordDict:
             f"expected shares of at least {needed} of {len(publics)} clients, got {len(present)}"
         )
     held = Contribution.from_bytes(bytes_of(_arrays(context, "moments")["moments"]))
-    y = masks.vector_of(held.moments, json.loads(state["labels"]))
+    labels = json.loads(state["labels"])
+    if not {*held.moments.labels} <= {*labels}:
+        raise DataError(f"expected all classes of this client among the {len(labels)} of the sum")
+    y = masks.vector_of(held.moments, labels)
     masks.pair_masks_(y, state["mask"], own, {one: publics[one] for one in present})
     y += masks.stream(state["own"], len(y))
     state["masked"] = True

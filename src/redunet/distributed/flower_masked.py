@@ -102,6 +102,8 @@ class MaskedMomentSum(MomentSum):
         )
         self.total = masks.moments_of(total, self._labels, self._n_features)
         self.taken = dict.fromkeys(masked, "")
+        for node in masked:  # it may have dropped out after what matters
+            self.refused.pop(node, None)
         return self._result()
 
     @property
@@ -121,15 +123,17 @@ class MaskedMomentSum(MomentSum):
             about = json.loads(values["about"])
             mask, share = values["mask"], values["share"]
             found = _Keys(mask, share, about["labels"], about["n_features"], about["input"])
-        except (KeyError, TypeError, ValueError) as error:
+            check_labels(found.labels)
+            check_alike(self.task, about["task"], found.input)
+        except (AttributeError, KeyError, TypeError) as error:
             raise DataError("expected the keys of a client, got something else") from error
-        check_alike(self.task, about["task"], found.input)
         return found
 
     def _shares_in(self, node: int, reply: Message) -> dict[int, bytes]:
-        """Shares for, or of, each client that takes part."""
-        shares = {int(name): share for name, share in bytes_in(reply).items()}
-        wanted = {*(self._present or self._keys)} - ({node} if not self._present else set())
+        """Shares for each other client, or, in the end, of each that has had such."""
+        found = bytes_in(reply)
+        shares = {int(name): found[name] for name in found if name.isdecimal()}
+        wanted = {*self._present} or {*self._keys} - {node}
         if shares.keys() != wanted:
             raise DataError(f"expected {len(wanted)} shares, got {len(shares)}")
         return shares

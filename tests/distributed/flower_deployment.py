@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,57 +31,16 @@ psutil = pytest.importorskip("psutil")
 
 X, Y = classes_on_subspaces(k=5, d=12, per_class=24, rank=3)
 
-PROJECT = """
-[project]
-name = "birds"
-version = "1.0.0"
-description = "A federation of tests"
-license = "MIT"
-dependencies = []
-
-[tool.flwr.app]
-publisher = "tests"
-
-[tool.flwr.app.components]
-serverapp = "birds.server:app"
-clientapp = "birds.client:app"
-
-[tool.flwr.app.config]
-n-clients = 3
-min-clients = 3
-masked = false
-timeout = 240
-withdraw = ""
-"""
-
-SERVER = """
-from redunet import ReduNetClassifier
-from redunet.distributed.flower import server_app
-
-app = server_app(ReduNetClassifier(n_components=2), {path!r})
-"""
-
-CLIENT = """
-import os
-import time
-from pathlib import Path
-
-import numpy as np
-from redunet.distributed.flower import client_app
+PAGE = Path("docs/federation.md")
 
 
-def load(context):
-    file = Path(context.node_config["data"])
-    if (file.parent / "wait").exists():
-        file.with_suffix(".started").write_text(str(os.getpid()))
-        while (file.parent / "wait").exists():
-            time.sleep(0.1)
-    with np.load(file) as data:
-        return data["X"], data["y"]
-
-
-app = client_app(load)
-"""
+def example() -> dict[str, str]:
+    """The files of the app in docs/federation.md, by name."""
+    blocks = re.findall(r"```(toml|py)\n(.*?)```", PAGE.read_text(), re.S)
+    project = next(text for kind, text in blocks if kind == "toml")
+    modules = [text for kind, text in blocks if kind == "py" and text.startswith("# birds/")]
+    named = {text.split()[1]: text for text in modules}
+    return {"pyproject.toml": project, "birds/__init__.py": "", **named}
 
 
 class Deployment:
@@ -96,12 +56,10 @@ class Deployment:
 
     def __init__(self, folder: Path, parts: list[Any]) -> None:
         self.folder, self.model = folder, folder / "model.safetensors"
-        app = folder / "app" / "birds"
-        app.mkdir(parents=True)
-        (app.parent / "pyproject.toml").write_text(PROJECT)
-        (app / "__init__.py").touch()
-        (app / "server.py").write_text(SERVER.format(path=str(self.model)))
-        (app / "client.py").write_text(CLIENT)
+        (folder / "app" / "birds").mkdir(parents=True)
+        for name, text in example().items():
+            text = text.replace("birds.safetensors", str(self.model))
+            (folder / "app" / name).write_text(text.replace("timeout = 600", "timeout = 240"))
         ports = free_ports(1 + len(parts))
         home = folder / "home"
         home.mkdir()
@@ -160,6 +118,11 @@ class Deployment:
         log = (self.folder / f"{1 + place}.log").read_text()
         return str(re.findall(r"SuperNode ID: (\d+)", log)[0])
 
+    def is_learning(self, place: int) -> bool:
+        """Whether the process has started in which a client learns."""
+        found = psutil.Process(self.nodes[place].pid).children(recursive=True)
+        return any("flwr-clientapp" in " ".join(one.cmdline()) for one in found)
+
     def kill(self, place: int) -> None:
         """End a client at once, as a power cut does."""
         client = psutil.Process(self.nodes[place].pid)
@@ -210,7 +173,7 @@ def free_ports(n: int) -> list[int]:
 def file_of(rows: Any, folder: Path) -> bytes:
     """The file that one process gives with some of the samples."""
     path = folder / "plain"
-    ReduNetClassifier(n_components=2).fit(X[rows], Y[rows]).save(path)
+    ReduNetClassifier().fit(X[rows], Y[rows]).save(path)
     return path.read_bytes()
 
 
@@ -256,11 +219,9 @@ def main() -> None:
         assert len(taken(federation.run("masked=true"))) == 3, federation.logs()
         check(np.full(len(X), True))
         show("three clients, masked")
-        (federation.folder / "wait").touch()
         with ThreadPoolExecutor() as pool:
             said = pool.submit(federation.run, "timeout=45")
-            _wait(lambda: len([*federation.folder.glob("*.started")]) == 3)
-            (federation.folder / "wait").unlink()
+            _wait(partial(federation.is_learning, 1))
             federation.kill(1)
             log = said.result()
         assert f"client {node}: " in log, log

@@ -111,15 +111,20 @@ class Job:
         return self.part_bytes if self.by_class else max(self.part_bytes, 3 * self.memory_bytes)
 
     @property
+    def levels(self) -> int:
+        """Of the tree of sums."""
+        return math.ceil(math.log2(self.partitions))
+
+    @property
     def messages(self) -> int:
-        """At most: one for each sum of two, and the result."""
-        return self.partitions
+        """One for each sum of two where there is more than one worker, and the result."""
+        return 1 if self.workers == 1 else self.partitions
 
     @property
     def wire_bytes(self) -> float:
-        """At most, of all messages."""
-        levels = math.ceil(math.log2(self.partitions)) + 1
-        return (levels if self.by_class else self.messages) * self.file_bytes
+        """Of all messages."""
+        # Sorted by class, all messages of a level together are as large as the result.
+        return (self.levels + 1 if self.by_class else self.messages) * self.file_bytes
 
     def processor_seconds(self, c: Constants) -> float:
         """Of all workers and the client together."""
@@ -129,10 +134,14 @@ class Job:
 
     def seconds(self, c: Constants) -> float:
         """From the first partition to the result, with a core and a network card a worker."""
-        one_sum = self.memory_bytes * (c.add + c.send) + self.file_bytes / c.network
-        # Sorted by class, messages double from level to level, to all classes at the end.
-        levels = 2 if self.by_class else math.ceil(math.log2(self.partitions)) + 1
-        return self._learning(c) / self.workers + levels * one_sum
+        a_sum = self.memory_bytes * c.add
+        a_message = self.memory_bytes * c.send + self.file_bytes / c.network
+        if self.by_class:  # messages double from level to level, to all classes at the end
+            a_sum, one_after_another = 0.0, 2
+        else:
+            one_after_another = 1 if self.workers == 1 else self.levels + 1
+        own = self._learning(c) / self.workers
+        return own + self.levels * a_sum + one_after_another * a_message
 
     def _learning(self, c: Constants) -> float:
         d = self.features

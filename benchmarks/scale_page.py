@@ -60,12 +60,12 @@ def cell(job: Job, c: Constants) -> str:
 
 def checks(rows: Sequence[dict[str, Any]], c: Constants) -> str:
     """What was measured, beside what the model says."""
-    heads = ["job", "workers", "partitions", "messages", "MB sent", "at most", "processor s"]
-    lines = [[*heads, "model", "measured / model", "wall s"]]
+    heads = ["job", "workers", "partitions", "messages", "model", "MB sent", "model"]
+    lines = [[*heads, "processor s", "model", "measured / model", "wall s"]]
     for row in rows:
         job = Job(*(row[name] for name in ("samples", "features", "classes", "workers")))
         model = job.processor_seconds(c)
-        sent = [str(row["messages"]), f"{row['wire_bytes'] / 1e6:.1f}"]
+        sent = [str(row["messages"]), str(job.messages), f"{row['wire_bytes'] / 1e6:.1f}"]
         times = [f"{row['processor']:.2f}", f"{model:.2f}", f"{row['processor'] / model:.2f}"]
         most = f"{job.wire_bytes / 1e6:.1f}"
         made = [row["case"], str(row["workers"]), str(row["partitions"])]

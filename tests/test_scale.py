@@ -31,9 +31,9 @@ def test_sizes_are_those_of_moments(per_class: int) -> None:
 def test_workers_share_samples_and_not_sums() -> None:
     c = Constants(1e-11, 0.0, 0.0, 0.0, 1e-9, 0.0, float("inf"))
     one, ten = Job(1e9, 1000, 10, 1), Job(1e9, 1000, 10, 10)
-    assert one.seconds(c) == pytest.approx(1e9 * 1e6 * 1e-11 + 3 * 10 * 8e6 * 1e-9)
-    assert ten.seconds(c) == pytest.approx(1e9 * 1e6 * 1e-11 / 10 + 7 * 10 * 8e6 * 1e-9)
-    assert (one.messages, ten.messages) == (4, 40)
+    assert one.seconds(c) == pytest.approx(1e9 * 1e6 * 1e-11 + 2 * 10 * 8e6 * 1e-9)
+    assert ten.seconds(c) == pytest.approx(1e9 * 1e6 * 1e-11 / 10 + 6 * 10 * 8e6 * 1e-9)
+    assert (one.messages, ten.messages) == (1, 40)
     assert ten.processor_seconds(c) == pytest.approx(1e4 + 39 * 10 * 8e6 * 1e-9)
     by_class = Job(1e9, 1000, 10, 10, by_class=True)
     assert by_class.worker_bytes * 40 == by_class.memory_bytes

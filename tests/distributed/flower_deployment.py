@@ -120,8 +120,11 @@ class Deployment:
 
     def is_learning(self, place: int) -> bool:
         """Whether the process has started in which a client learns."""
-        found = psutil.Process(self.nodes[place].pid).children(recursive=True)
-        return any("flwr-clientapp" in " ".join(one.cmdline()) for one in found)
+        for one in psutil.Process(self.nodes[place].pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # or one that has ended and waits to be noticed
+                if "flwr-clientapp" in " ".join(one.cmdline()):
+                    return True
+        return False
 
     def kill(self, place: int) -> None:
         """End a client at once, as a power cut does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import sys
 from collections.abc import Callable
@@ -305,8 +306,11 @@ def test_the_server_app_changes_a_file(tmp_path: Path, caplog: pytest.LogCapture
     run(n_clients=3, withdraw=gone)
     assert path.read_bytes() == plain(~OVERLAPPING[1])
     grid.drops = {(3, "train")}
-    with pytest.raises(DataError, match="client 3: no answer within 60 s"):
+    with pytest.raises(DataError, match="client 3: no answer within 60 s") as caught:
         run(n_clients=3, timeout=60)
+    logging.getLogger("flwr").error("ServerApp raised", exc_info=caught.value)  # as Flower does
+    logging.getLogger("flwr").error("ServerApp raised", exc_info=ZeroDivisionError("other"))
+    assert caplog.text.count("ServerApp raised") == 1
     assert path.read_bytes() == plain(~OVERLAPPING[1])
     assert (
         "redunet: expected moments of 3 clients or more, got those of 2; nothing was" in caplog.text

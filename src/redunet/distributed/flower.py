@@ -172,7 +172,8 @@ def server_app(model: Estimator, path: str | os.PathLike[str]) -> ServerApp:
             said = _served(model, Path(path), grid, context.run_config)
         except ReduNetError as error:
             _LOG.error("redunet: %s", one_line(error))
-            raise
+            _LOG.addFilter(_foreseen)
+            raise  # so that Flower knows of it; it would log the traceback
         for line in said:
             _LOG.info("redunet: %s", line)
 
@@ -197,6 +198,11 @@ def _served(model: Estimator, path: Path, grid: Grid, config: Mapping[str, Any])
         *(f"left out {node}: {why}" for node, why in outcome.refused.items()),
         f"wrote {path}",
     ]
+
+
+def _foreseen(record: logging.LogRecord) -> bool:
+    """Whether a line is to be logged: not the traceback of an error that was told in a line."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], ReduNetError)
 
 
 def _clients(text: str) -> dict[int, str]:

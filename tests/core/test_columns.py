@@ -7,6 +7,7 @@ import itertools
 import math
 import pickle
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -279,10 +280,11 @@ def test_any_order_of_learning_withdrawing_merging_and_saving(
         rows = data.draw(st.lists(st.integers(0, n - 1), unique=True, min_size=1))
         new, old = [r for r in rows if r not in held], [r for r in rows if r in held]
         how = data.draw(st.sampled_from([learn, learn_in_batches, merge, save_and_merge]))
-        if new:
-            moments = how(moments, X[new], [y[row] for row in new])
-        if old:
-            moments = moments - table(X[old], [y[row] for row in old])
+        with patch("redunet.core.moments._ROOM", data.draw(st.sampled_from([0, 2**29]))):
+            if new:
+                moments = how(moments, X[new], [y[row] for row in new])
+            if old:
+                moments = moments - table(X[old], [y[row] for row in old])
         held ^= set(rows)
     if held:
         assert_holds(moments, X[sorted(held)], [y[row] for row in sorted(held)])
@@ -305,6 +307,22 @@ def test_a_rank_that_grows_beyond_half_and_falls_again() -> None:
         moments = moments - table(X[[row]], [0])
         assert (moments[0].columns is not None) == forms[row - 1]
         assert_holds(moments, X[:row], y[:row])
+
+
+def test_matrices_are_held_where_there_is_room_and_columns_of_few_samples_where_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X = samples(40, 40, 30, 0, 7)
+    room = 8 * 40**2
+    for n, space, whole in [(10, room, True), (10, room - 1, False), (11, room - 1, True)]:
+        monkeypatch.setattr("redunet.core.moments._ROOM", space)
+        parts = [table(X[rows : rows + n], [0] * n) for rows in (0, n)]
+        added = parts[0] + parts[1]
+        in_batches = learn_in_batches(ClassMoments(40), X[:n], [0] * n)
+        assert [one[0].whole is not None for one in (*parts, in_batches)] == [whole] * 3
+        assert added[0].whole is not None  # of more than few samples
+        for moments, of in ((parts[0], X[:n]), (added, X[: 2 * n]), (in_batches, X[:n])):
+            assert_holds(moments, of, [0] * len(of))
 
 
 def test_many_samples_of_low_rank_are_held_by_columns_too() -> None:

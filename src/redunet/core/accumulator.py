@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import Allocate, copied, in_memory, on_device
 from redunet.core.grid import GRID, OnGrid, rows_in_cache, to_grid_
 from redunet.core.linalg import lower_product_, mirror_
 from redunet.errors import DataError
@@ -118,10 +119,17 @@ class Accumulator:
         In use from `add` to `flush` or `finish`.
     start : (int, Tensor of shape (d,), Tensor of shape (d, d)), default=None
         Count, sum and second moment to start from, in int64; not changed.
+    allocate : Allocate, default=in_memory
+        Memory for the second moment.
     """
 
-    def __init__(self, space: Space, start: tuple[int, Tensor, Tensor] | None = None) -> None:
-        self._space = space
+    def __init__(
+        self,
+        space: Space,
+        start: tuple[int, Tensor, Tensor] | None = None,
+        allocate: Allocate = in_memory,
+    ) -> None:
+        self._space, self._allocate = space, allocate
         self._waiting = self._in_product = 0
         # Of the rows that wait, the last ones may be samples that are not on the grid yet.
         self._not_on_grid, self._small_whole = 0, True
@@ -131,7 +139,7 @@ class Accumulator:
         if start is not None:
             self._count, total, second_moment = start
             self._sum.copy_(total)
-            self._second_moment = second_moment.to(space.product.device, copy=True)
+            self._second_moment = self._new_second_moment().copy_(second_moment)
 
     def add(self, vectors: Tensor | OnGrid) -> None:
         """Add feature vectors, (n, d), with values in [-1, 1] or to be put on the grid."""
@@ -180,7 +188,13 @@ class Accumulator:
     def finish(self) -> tuple[int, Tensor, Tensor]:
         """Count, sum and second moment of everything added, the start included."""
         second_moment = mirror_(self.flush())
-        return self._count, self._sum.to("cpu", torch.int64), second_moment.cpu()
+        if second_moment.device.type != "cpu":
+            second_moment = copied(second_moment.cpu(), self._allocate)
+        return self._count, self._sum.to("cpu", torch.int64), second_moment
+
+    def _new_second_moment(self) -> Tensor:
+        product = self._space.product
+        return on_device(self._allocate, tuple(product.shape), torch.int64, product.device)
 
     def _multiply(self) -> None:
         if not self._waiting:
@@ -198,8 +212,9 @@ class Accumulator:
         """Move the exact product into the integers; only their lower triangle has a meaning."""
         product, first = self._space.product, self._second_moment is None
         if self._second_moment is None:
-            new = torch.empty_like if self._in_product else torch.zeros_like
-            self._second_moment = new(product, dtype=torch.int64)
+            self._second_moment = self._new_second_moment()
+            if not self._in_product:
+                self._second_moment.zero_()
         if self._in_product:
             # A few rows at a time: their integers stay in the processor's cache.
             for start in range(0, len(product), _CARRIED):

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import Allocate, copied
 from redunet.core.elimination import BLOCK, Elimination, places
 from redunet.core.linalg import is_surely_definite
 from redunet.core.residues import fits, integers, product, reduce_, residues, scaled
@@ -91,6 +92,10 @@ class Columns:
         """The same integers on a device."""
         parts = (self.pivots, self.columns, self.diagonal)
         return Columns(*(part.to(device) for part in parts))
+
+    def placed(self, allocate: Allocate) -> Columns:
+        """The same with its columns in memory from ``allocate``."""
+        return Columns(self.pivots, copied(self.columns, allocate), self.diagonal)
 
     @classmethod
     def checked(cls, pivots: Tensor, columns: Tensor) -> Columns:

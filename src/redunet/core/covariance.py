@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from redunet.core.columns import most_columns
 from redunet.core.factors import columns_factor
 from redunet.core.grid import GRID
 from redunet.core.linalg import add_identity, lower_product_, mirror_
@@ -78,8 +79,9 @@ def summed(
 
     for label, w in zip(moments, weights or [1.0] * len(moments), strict=True):
         moment = moments[label].to(device)
-        # What is held whole is taken so: to ask for its rank would take longer.
-        held = moment.columns if moment.whole is None else None
+        # Of many samples, what is held whole is taken so: to ask for its rank would take longer.
+        asked = moment.whole is None or moment.count <= most_columns(d)
+        held = moment.columns if asked else None
         F = None if held is None else columns_factor(held, _ERROR)
         if F is None:
             total.add_(moment.second_moment.to(torch.float64), alpha=w / GRID**2)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from redunet.core.accumulator import EXACT_ROWS
-from redunet.core.columns import Columns, Gram, compress, most_columns
+from redunet.core.allocation import Allocate, copied, in_memory
+from redunet.core.columns import Columns, Gram, compress
 from redunet.core.grid import GRID
 from redunet.core.linalg import is_semidefinite
 from redunet.errors import DataError
@@ -15,17 +18,21 @@ MAX_COUNT = 2**23 - 1
 """Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
 
 
-def most_few_rows(d: int) -> int:
-    """How many rows have a second moment that is held by columns, and an exact product."""
-    return min(most_columns(d), EXACT_ROWS)
+def few(d: int) -> int:
+    """How many samples make a class one of few, whose columns take at most a quarter of the room.
+
+    Columns save memory and files, not time: to find them takes about as long as learning so
+    many samples, and to add two classes held so takes ten times that.
+    """
+    return min(d // 4, EXACT_ROWS)
 
 
 class Moment:
     """Count, sum and second moment of one class, on the grid: a value, never changed.
 
     A second moment of a rank below d / 2 is held by some of its columns, exactly;
-    `redunet.core.columns` says which. Of a class of few samples this is found out at once,
-    of others when it is first asked for, as it takes time.
+    `redunet.core.columns` says which. This is found out when it is first asked for, as when a
+    model is saved, since it takes time.
 
     Parameters
     ----------
@@ -34,6 +41,8 @@ class Moment:
     second_moment : Tensor of shape (d, d), int64, or Columns
     rank_at_most : int, default=None
         What is known for certain of the rank of the second moment.
+    allocate : Allocate, default=in_memory
+        Where the memory of the second moment is from.
     """
 
     def __init__(
@@ -42,6 +51,7 @@ class Moment:
         sum: Tensor,  # noqa: A002 - what it is
         second_moment: Tensor | Columns,
         rank_at_most: int | None = None,
+        allocate: Allocate = in_memory,
     ) -> None:
         if not 0 < count <= MAX_COUNT:
             raise DataError(
@@ -50,6 +60,7 @@ class Moment:
             )
         self.count, self.sum = count, sum
         self._held, self._rank_at_most = second_moment, rank_at_most
+        self._allocate = allocate
         self._settled = isinstance(second_moment, Columns)
         low, high = self.diagonal.aminmax()
         if (
@@ -61,12 +72,10 @@ class Moment:
                 f"expected grid values of at most {GRID:,} in size, but the moments of a class "
                 f"of {count:,} samples exceed that: put the samples on the unit sphere first"
             )
-        if count <= most_columns(len(sum)):
-            self._settle()
 
     @classmethod
     def of_few_rows(cls, X: Tensor) -> Moment:
-        """The moment of rows on the grid, (n, d) in float64, at most `most_few_rows` of them.
+        """The moment of rows on the grid, (n, d) in float64, at most `few` of them.
 
         Where they are independent, or nearly so, no (d, d) matrix is made.
         """
@@ -82,9 +91,19 @@ class Moment:
         return self._held
 
     @property
+    def held(self) -> Tensor | Columns:
+        """What holds the second moment at present, without asking for its rank."""
+        return self._held
+
+    @property
     def whole(self) -> Tensor | None:
         """The second moment where it is held whole at present, without asking for its rank."""
         return None if isinstance(self._held, Columns) else self._held
+
+    @property
+    def rank_at_most(self) -> int | None:
+        """A bound on the rank of the second moment modulo each prime, where one is known."""
+        return self._held.rank if isinstance(self._held, Columns) else self._rank_at_most
 
     @property
     def columns(self) -> Columns | None:
@@ -103,19 +122,30 @@ class Moment:
         whole = self._held
         if not self._settled and isinstance(whole, Tensor):
             diagonal = whole.diagonal().clone()
-            self._held = compress(whole, diagonal, self._rank_at_most) or whole
+            held = compress(whole, diagonal, self._rank_at_most)
+            if held is not None:
+                self._held = held.placed(self._allocate)
         self._settled = True
 
-    def __add__(self, other: Moment) -> Moment:
-        return Moment(self.count + other.count, self.sum + other.sum, self._plus(other))
+    def placed(self, allocate: Allocate) -> Moment:
+        """The same with its second moment in memory from ``allocate``, now and later."""
+        if allocate == self._allocate:
+            return self
+        held = self._held
+        new = copied(held, allocate) if isinstance(held, Tensor) else held.placed(allocate)
+        return self._with(_held=new, _allocate=allocate)
 
-    def _plus(self, other: Moment) -> Tensor | Columns:
-        """The sum of two second moments, by their columns where both and the sum have such."""
-        if isinstance(self._held, Columns) and isinstance(other._held, Columns):
-            both = self._held.expansion() + other._held.expansion()
-            diagonal = self.diagonal + other.diagonal
-            return compress(both, diagonal, both.rank_at_most) or both.whole()
-        return self.second_moment + other.second_moment
+    def __add__(self, other: Moment) -> Moment:
+        count, total = self.count + other.count, self.sum + other.sum
+        rank = None
+        if self.rank_at_most is not None and other.rank_at_most is not None:
+            rank = self.rank_at_most + other.rank_at_most
+        if not isinstance(self._held, Columns) or not isinstance(other._held, Columns):
+            return Moment(count, total, self.second_moment + other.second_moment, rank)
+        both, held = self._held.expansion() + other._held.expansion(), None
+        if both.rank_at_most <= few(len(total)):
+            held = compress(both, self.diagonal + other.diagonal, both.rank_at_most)
+        return Moment(count, total, both.whole() if held is None else held, rank)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moment):
@@ -175,12 +205,19 @@ class Moment:
 
     def to(self, device: str) -> Moment:
         """The same integers on a device."""
-        moved = Moment.__new__(Moment)
-        moved.__dict__ |= self.__dict__ | {
-            "sum": self.sum.to(device),
-            "_held": self._held.to(device),
-        }
-        return moved
+        return self._with(sum=self.sum.to(device), _held=self._held.to(device))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Moment:
+        return self  # a value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_allocate": in_memory}
+
+    def _with(self, **changed: Any) -> Moment:
+        """A copy with other attributes, not checked again."""
+        other = Moment.__new__(Moment)
+        other.__dict__ |= self.__dict__ | changed
+        return other
 
     def Sigma(self) -> Tensor:
         """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -26,13 +26,21 @@ from redunet.core.accumulator import (
     rows_to_wait_for,
     some_rows,
 )
+from redunet.core.allocation import Allocate, in_memory, on_device
 from redunet.core.factors import columns_factor
 from redunet.core.grid import OnGrid, unit_grid
-from redunet.core.moment import Moment, most_few_rows
+from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
 from redunet.errors import DataError
 
 Label: TypeAlias = int | str
+
+_ROOM = 2**29
+"""Bytes that second moments may take as matrices although their columns would do: sums of matrices
+are faster by far."""
+
+_WAITING = 2**28
+"""Bytes of samples that may wait to be learnt where second moments are not in memory."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -46,6 +54,8 @@ class ClassMoments:
         d, the length of a feature vector.
     table : mapping from label to Moment, default=()
         Labels are all int or all str.
+    allocate : Allocate, default=in_memory
+        Memory for second moments, also for those of tables made of this one.
 
     Examples
     --------
@@ -58,11 +68,16 @@ class ClassMoments:
     True
     """
 
-    def __init__(self, n_features: int, table: Mapping[Label, Moment] | None = None) -> None:
-        self.n_features = n_features
+    def __init__(
+        self,
+        n_features: int,
+        table: Mapping[Label, Moment] | None = None,
+        allocate: Allocate = in_memory,
+    ) -> None:
+        self.n_features, self.allocate = n_features, allocate
         table = table or {}
         check_labels(table)
-        self._table = {label: table[label] for label in sorted(table)}
+        self._table = {label: table[label].placed(allocate) for label in sorted(table)}
         for moment in self._table.values():
             if moment.sum.shape != (n_features,):
                 raise DataError(
@@ -130,20 +145,22 @@ class ClassMoments:
         table = dict(self._table)
         d, step = self.n_features, rows_at_once(self.n_features, device)
         space: Space | None = None
-        for label, rows in self._rows_of(X, y).items():
+        rows_of = self._rows_of(X, y)
+        few_fit = self._few_fit({*table, *rows_of})
+        for label, rows in rows_of.items():
             old = self._table.get(label)
             chunks = (rows[start : start + step] for start in range(0, len(rows), step))
             parts = (embed(some_rows(X, chunk)) for chunk in chunks)
-            if len(rows) <= most_few_rows(d) and (old is None or old.whole is None):
+            if len(rows) <= few(d) and not few_fit and (old is None or old.whole is None):
                 new = Moment.of_few_rows(rows_on_grid(parts, len(rows), d))
-                table[label] = new if old is None else old + new
+                table[label] = (new if old is None else old + new).placed(self.allocate)
                 continue
             space = space or Space.of(d, device)
             learning = self._accumulator(label, space)
             for part in parts:
                 learning.add(part)
-            table[label] = self._learnt(label, learning)
-        return ClassMoments(self.n_features, table)
+            table[label] = self._learnt(label, learning, few_fit)
+        return self._with(table)
 
     def update_from(
         self,
@@ -187,7 +204,8 @@ class ClassMoments:
                 if label not in learning:
                     learning[label] = self._accumulator(label, space)
                 samples = some_rows(X, rows)
-                enough = rows_to_wait_for(d, samples[0].nbytes)
+                row_bytes = samples[0].nbytes
+                enough = rows_to_wait_for(d, row_bytes)
                 if held[label] and held[label] + len(rows) > enough:
                     learn(label)  # a few rows more would take a product of their own
                     learning[label].flush()
@@ -196,11 +214,16 @@ class ClassMoments:
                 if held[label] >= enough:
                     learn(label)
                     learning[label].flush()
+                while self.allocate != in_memory and held.total() * row_bytes > _WAITING:
+                    [(most, _)] = held.most_common(1)
+                    learn(most)
+                    learning[most].flush()
         table = dict(self._table)
+        few_fit = self._few_fit({*table, *learning})
         for label in [*learning]:
             learn(label)
-            table[label] = self._learnt(label, learning.pop(label))
-        return ClassMoments(self.n_features, table)
+            table[label] = self._learnt(label, learning.pop(label), few_fit)
+        return self._with(table)
 
     def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
         """The rows of each label, in the order in which labels first come."""
@@ -216,33 +239,50 @@ class ClassMoments:
         """What goes on from the moment of one class where it is held whole, or from nothing."""
         old = self._table.get(label)
         if old is None or old.whole is None:
-            return Accumulator(space)
-        return Accumulator(space, (old.count, old.sum, old.whole))
+            return Accumulator(space, allocate=self.allocate)
+        return Accumulator(space, (old.count, old.sum, old.whole), self.allocate)
 
-    def _learnt(self, label: Label, learning: Accumulator) -> Moment:
+    def _learnt(self, label: Label, learning: Accumulator, few_fit: bool) -> Moment:
         """The moment of one class with what its accumulator has summed."""
         old, (count, total, second_moment) = self._table.get(label), learning.finish()
-        if old is not None and old.whole is not None:
-            return Moment(count, total, second_moment)
-        new = Moment(count, total, second_moment, rank_at_most=count)
-        return new if old is None else old + new
+        if old is None or old.whole is None:
+            new = Moment(count, total, second_moment, count, self.allocate)
+            return self._held(new if old is None else old + new, few_fit)
+        rank = None if old.rank_at_most is None else old.rank_at_most + count - old.count
+        return Moment(count, total, second_moment, rank, self.allocate)
+
+    def _few_fit(self, labels: Collection[Label]) -> bool:
+        """Whether there is room for the second moments of so many classes as matrices."""
+        return 8 * len(labels) * self.n_features**2 <= _ROOM
+
+    def _held(self, moment: Moment, few_fit: bool) -> Moment:
+        """A moment by its columns where it is of few samples and these do not fit as matrices."""
+        if not few_fit and moment.count <= few(self.n_features):
+            moment.columns  # noqa: B018 - held so from now on
+        return moment.placed(self.allocate)
+
+    def _with(self, table: Mapping[Label, Moment]) -> ClassMoments:
+        """Another table of the same features, in the same kind of memory."""
+        return ClassMoments(self.n_features, table, self.allocate)
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
         check_labels((*self._table, *other._table))
         table = dict(self._table)
+        few_fit = self._few_fit({*table, *other._table})
         for label, moment in other._table.items():
-            table[label] = table[label] + moment if label in table else moment
-        return ClassMoments(self.n_features, table)
+            table[label] = self._held(table[label] + moment if label in table else moment, few_fit)
+        return self._with(table)
 
     def __sub__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
         table = dict(self._table)
+        few_fit = self._few_fit(table)
         for label in self._known(other.labels):
             left = table.pop(label).without(other[label])
             if left is not None:
-                table[label] = left
-        return ClassMoments(self.n_features, table)
+                table[label] = self._held(left, few_fit)
+        return self._with(table)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassMoments):
@@ -258,9 +298,11 @@ class ClassMoments:
 
     def select(self, labels: Iterable[Label]) -> ClassMoments:
         """The table of some classes only."""
-        return ClassMoments(
-            self.n_features, {label: self._table[label] for label in self._known(labels)}
-        )
+        return self._with({label: self._table[label] for label in self._known(labels)})
+
+    def placed(self, allocate: Allocate) -> ClassMoments:
+        """The same with second moments in memory from ``allocate``."""
+        return ClassMoments(self.n_features, self._table, allocate)
 
     def to(self, device: str) -> ClassMoments:
         """The same integers on a device, for who needs them there several times."""
@@ -275,7 +317,7 @@ class ClassMoments:
         Tensor of shape (k, d, d)
         """
         d = self.n_features
-        out = torch.empty(len(self), d, d, dtype=dtype, device=device)
+        out = on_device(self.allocate, (len(self), d, d), dtype, device)
         for out_j, Sigma_j in zip(out, self.each_Sigma(device), strict=True):
             out_j.copy_(Sigma_j)
         return out
@@ -322,17 +364,22 @@ class ClassMoments:
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything but the labels, in int64, as `redunet.core.packing` describes it."""
-        return pack([*self._table.values()])
+        return pack([*self._table.values()], self.allocate)
 
     @classmethod
-    def from_tensors(cls, labels: Sequence[Label], tensors: Mapping[str, Tensor]) -> ClassMoments:
+    def from_tensors(
+        cls,
+        labels: Sequence[Label],
+        tensors: Mapping[str, Tensor],
+        allocate: Allocate = in_memory,
+    ) -> ClassMoments:
         """The table that `to_tensors` took apart."""
-        table = [*unpack(tensors)]
+        table = [moment.placed(allocate) for moment in unpack(tensors)]
         if list(labels) != sorted(set(labels)):
             raise DataError("expected labels in order, each once")
         if len(labels) != len(table):
             raise DataError("expected counts, sums and second moments of the same classes")
-        return cls(len(table[0].sum), dict(zip(labels, table, strict=True)))
+        return cls(len(table[0].sum), dict(zip(labels, table, strict=True)), allocate)
 
     def _known(self, labels: Iterable[Label]) -> list[Label]:
         labels = list(labels)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import Allocate, in_memory
 from redunet.core.columns import Columns
 from redunet.core.moment import Moment
 from redunet.errors import DataError
@@ -24,12 +25,14 @@ NAMES = (*FIRST_NAMES, "n_columns", "pivots")
 """Of all tensors."""
 
 
-def pack(table: Sequence[Moment]) -> dict[str, Tensor]:
+def pack(table: Sequence[Moment], allocate: Allocate = in_memory) -> dict[str, Tensor]:
     """The tensors of k classes.
 
     Parameters
     ----------
     table : sequence of k Moment
+    allocate : Allocate, default=in_memory
+        Memory for the entries of all second moments.
 
     Returns
     -------
@@ -41,7 +44,7 @@ def pack(table: Sequence[Moment]) -> dict[str, Tensor]:
     """
     d, held = len(table[0].sum), [moment.columns for moment in table]
     n_columns = [d if columns is None else columns.rank for columns in held]
-    entries = torch.empty(sum(_size(d, r) for r in n_columns), dtype=torch.int64)
+    entries = allocate((sum(_size(d, r) for r in n_columns),), torch.int64)
     parts = torch.split(entries, [_size(d, r) for r in n_columns])
     for moment, columns, part in zip(table, held, parts, strict=True):
         if columns is None:
@@ -101,6 +104,29 @@ def _moments(
             yield Moment(count, total.clone(), whole)
         else:
             yield Moment(count, total.clone(), Columns.checked(own.clone(), _columns(d, own, part)))
+
+
+def parts_of(moment: Moment) -> tuple[Tensor, ...]:
+    """One class as it is held now: to whom it is sent, nothing has to be found out or checked.
+
+    Returns
+    -------
+    tuple of Tensor, int64
+        The sum, (d,), and the lower triangle of the second moment, (d(d+1)/2,); or the sum and
+        the pivots, columns and diagonal of `Columns`.
+    """
+    held, d = moment.held, len(moment.sum)
+    if isinstance(held, Columns):
+        return moment.sum, held.pivots, held.columns, held.diagonal
+    return moment.sum, held[_needed(d, torch.arange(d))]
+
+
+def of_parts(count: int, total: Tensor, *held: Tensor) -> Moment:
+    """The class of a count and of what `parts_of` gave."""
+    if len(held) == 1:
+        d = len(total)
+        return Moment(count, total, _columns(d, torch.arange(d), held[0]))
+    return Moment(count, total, Columns(*held))
 
 
 def _size(d: int, r: int) -> int:

@@ -18,8 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import _version
+from redunet.core.columns import Columns
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments, Label, check_labels
+from redunet.core.packing import of_parts, parts_of
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
 from redunet.user_data import Wanted, open_source
@@ -68,7 +70,8 @@ class Job:
 class Partial:
     """The moments of some partitions.
 
-    Pickled, as between workers, each second moment is its packed triangle or its columns.
+    Pickled, as between workers, each second moment is its packed triangle, or its columns where
+    it is held by such.
 
     Parameters
     ----------
@@ -86,11 +89,15 @@ class Partial:
     notes: list[str] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Callable[..., Partial], tuple[Any, ...]]:
+        facts = (self.n_columns, self.left_out, self.notes)
         if self.moments is None:
-            return _unpacked, ((), {}, 0, self.left_out, self.notes)
+            return _unpacked, (0, {}, *facts)
         # As arrays, which Dask sends without copying them.
-        arrays = {name: tensor.numpy() for name, tensor in self.moments.to_tensors().items()}
-        return _unpacked, (self.moments.labels, arrays, self.n_columns, self.left_out, self.notes)
+        classes = {
+            label: (moment.count, *(part.numpy() for part in parts_of(moment)))
+            for label, moment in ((label, self.moments[label]) for label in self.moments)
+        }
+        return _unpacked, (self.moments.n_features, classes, *facts)
 
     def __sizeof__(self) -> int:
         """Bytes in memory, by which Dask decides where to add and what to move to disk."""
@@ -100,25 +107,29 @@ class Partial:
 
 
 def _bytes(moment: Moment) -> int:
-    held = moment.columns if moment.whole is None else None
-    entries = moment.second_moment if held is None else held.columns
+    held = moment.held
+    entries = held.columns if isinstance(held, Columns) else held
     return 8 * (len(moment.sum) + entries.numel())
 
 
 def _unpacked(
-    labels: tuple[Label, ...],
-    arrays: dict[str, NDArray[np.int64]],
+    n_features: int,
+    classes: dict[Label, tuple[Any, ...]],
     n_columns: int,
     left_out: list[str],
     notes: list[str],
 ) -> Partial:
-    if not labels:
+    if not classes:
         return Partial(None, n_columns, left_out, notes)
-    # What came over the wire may be read-only memory, which tensors cannot be.
-    tensors = {
-        name: torch.from_numpy(np.require(one, requirements="W")) for name, one in arrays.items()
+    table = {
+        label: of_parts(count, *map(_tensor, parts)) for label, (count, *parts) in classes.items()
     }
-    return Partial(ClassMoments.from_tensors(labels, tensors), n_columns, left_out, notes)
+    return Partial(ClassMoments(n_features, table), n_columns, left_out, notes)
+
+
+def _tensor(array: NDArray[np.int64]) -> torch.Tensor:
+    """A tensor of what came over the wire, which may be read-only memory."""
+    return torch.from_numpy(np.require(array, requirements="W"))
 
 
 def shared(job: Job) -> Job:

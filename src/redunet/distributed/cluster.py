@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from multiprocessing import resource_tracker
 from typing import Any
+
+import torch
 
 from redunet.errors import SettingsError
 
@@ -37,6 +38,8 @@ def dask_packages() -> Any:
 def local_client(n_workers: int) -> Iterator[Any]:
     """A client of worker processes on this machine, which end with the block.
 
+    They share the threads that PyTorch would use in this process.
+
     Parameters
     ----------
     n_workers : int
@@ -45,9 +48,8 @@ def local_client(n_workers: int) -> Iterator[Any]:
     import dask
     from distributed.system import MEMORY_LIMIT
 
-    cores = os.cpu_count() or 1
     threads = {
-        name: max(1, cores // n_workers)
+        name: max(1, torch.get_num_threads() // n_workers)
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     with ExitStack() as stack:

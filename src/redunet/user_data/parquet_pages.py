@@ -6,7 +6,7 @@ the two: it makes as much room as each page's header asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 _SHORT, _LONG = 2**9, 2**16
@@ -17,7 +17,7 @@ _BYTES = {3: 1, 7: 8}
 _DEEPEST = 8
 
 
-def page_sizes(file: BinaryIO, metadata: Any) -> Iterator[tuple[int, int]]:
+def page_sizes(file: BinaryIO, metadata: Any, groups: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Bytes of each page, unpacked and packed.
 
     Parameters
@@ -25,8 +25,10 @@ def page_sizes(file: BinaryIO, metadata: Any) -> Iterator[tuple[int, int]]:
     file : binary file
     metadata : pyarrow.parquet.FileMetaData
         The footer of that file.
+    groups : iterable of int
+        The row groups to look at.
     """
-    for index in range(metadata.num_row_groups):
+    for index in groups:
         group = metadata.row_group(index)
         for number in range(group.num_columns):
             column = group.column(number)

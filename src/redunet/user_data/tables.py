@@ -44,6 +44,9 @@ from redunet.user_data.vectors_file import SAMPLE, encoder_in
 
 _LARGEST_PAGE = 2**24
 
+_TRANSPOSED = 16
+"""Columns that become rows at a time."""
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -96,9 +99,7 @@ class _Table:
                 if self.texts:
                     X = self._texts(part.column(places[self.columns[0]]), done)
                 else:
-                    X = np.empty((part.num_rows, len(self.columns)))
-                    for index, name in enumerate(self.columns):
-                        X[:, index] = part.column(places[name]).to_numpy(zero_copy_only=False)
+                    X = self._numbers(part, places)
                     if not done:
                         self._note_index(X)
                 y = None
@@ -112,6 +113,16 @@ class _Table:
                 done += part.num_rows
         if done == self.first_row:
             raise DataError(f"expected at least one row in {self.path}, got none")
+
+    def _numbers(self, part: Any, places: dict[str, int]) -> NDArray[np.float64]:
+        """Rows of numbers, (n, columns)."""
+        X = np.empty((part.num_rows, len(self.columns)))
+        # Some columns at a time: one alone would touch each line of the cache for a single value.
+        for start in range(0, len(self.columns), _TRANSPOSED):
+            names = self.columns[start : start + _TRANSPOSED]
+            some = [part.column(places[name]).to_numpy(zero_copy_only=False) for name in names]
+            X[:, start : start + len(some)] = np.stack(some).T
+        return X
 
     def _texts(self, column: Any, done: int) -> NDArray[Any]:
         """Texts, (n,), none of which is missing."""
@@ -242,11 +253,11 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         fields = [schema.field(name) for name in columns]
         bits = 0 if texts else sum(max(8, one.type.bit_width) for one in fields)
         unpacked = 0
-        for of_page, packed in page_sizes(file, metadata):
+        groups = range(*(wanted.pieces or (0, metadata.num_row_groups)))
+        for of_page, packed in page_sizes(file, metadata, groups):
             check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
             unpacked += of_page
         check_weight(path, max(metadata.num_rows * bits // 8, unpacked), size)
-        groups = range(*(wanted.pieces or (0, metadata.num_row_groups)))
         rows = [metadata.row_group(group).num_rows for group in range(groups.stop)]
     sample = SAMPLE if encoder is not None and SAMPLE in schema.names else None
     before = sum(rows[: groups.start])

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from redunet.estimators.fecam import FeCAM
     from redunet.estimators.klda import KLDA
     from redunet.estimators.lazy import StreamingWarning
+    from redunet.estimators.offloading import offload
     from redunet.estimators.ranpac import RanPAC
     from redunet.estimators.recipes import from_recipe
     from redunet.estimators.slda import SLDA
@@ -79,6 +80,7 @@ _HOMES = {
     "build_network": "core.network",
     "extend_network": "core.network",
     "from_recipe": "estimators.recipes",
+    "offload": "estimators.offloading",
     "rate_reduction": "core.rate",
 }
 
@@ -114,6 +116,7 @@ __all__ = [
     "build_network",
     "extend_network",
     "from_recipe",
+    "offload",
     "rate_reduction",
 ]
 

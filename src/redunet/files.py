@@ -63,8 +63,14 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file at once, as `writing` does."""
+    write_parts(path, [data])
+
+
+def write_parts(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file of parts that are made one after another, as `writing` does."""
     with writing(path) as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:

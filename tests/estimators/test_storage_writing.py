@@ -244,7 +244,7 @@ def test_a_kill_before_each_line_leaves_a_whole_file(killed: dict[str, Any], bef
     )
     assert all(moment["folder after a save"] == ["model"] for moment in moments)
     lines = [moment["line"] for moment in moments]
-    for step, times in {"write(data)": 1, "os.fsync(": 2, "os.replace(": 1, "os.close(": 1}.items():
+    for step, times in {"write(part)": 2, "os.fsync(": 2, "os.replace(": 1, "os.close(": 1}.items():
         assert sum(step in line for line in lines) >= times, step
 
 

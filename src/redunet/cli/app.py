@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from redunet._version import __version__
+from redunet.cli.encode import encode
 from redunet.cli.experiments import EXPERIMENT_COMMANDS, WithSettings
 from redunet.cli.models import COMMANDS
+from redunet.cli.offloading import offloadable
 from redunet.cli.one_line import EXIT_CODES, OneLineErrors
 from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers, words_of
 from redunet.cli.terminal import say
@@ -42,7 +44,8 @@ def redunet(
 
 
 for command in COMMANDS:
-    main.command(rich_help_panel="Models")(command)
+    with_model = command is not encode
+    main.command(rich_help_panel="Models")(offloadable(command) if with_model else command)
 
 for experiment in EXPERIMENT_COMMANDS:
     main.command(rich_help_panel=EXPERIMENTS, cls=WithSettings)(experiment)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import copied, on_device
 from redunet.core.layer import AbstractLayer, Layer, Workspace, move_moments_
 from redunet.core.layers import LayerSequence, no_means
 from redunet.core.low_rank import LowRankLayer
@@ -218,7 +219,7 @@ class Pass:
         self, first: SecondMoments, coding: Coding, means: Tensor | None = None, *, reuse: bool
     ) -> None:
         self.means = None if means is None else means.clone()
-        self.now = SecondMoments(first.dense, first.Sigma.clone(), first.stacks, first.space)
+        self.now = replace(first, Sigma=copied(first.Sigma, first.allocate))
         self._coding = coding
         # Constants are sent to a GPU once: each time it would wait.
         new, dense = first.Sigma.new_tensor, list(first.dense)
@@ -226,17 +227,22 @@ class Pass:
         self._gamma_dense, self._counts_dense = self._gamma[dense], new(coding.counts)[dense]
         alphas = (coding.alpha, *(coding.alphas[j] for j in dense))
         self._alphas = new(alphas, dtype=torch.float64)
-        self._workspace = Workspace.like(first.Sigma, operators=reuse)
+        self._workspace = Workspace.like(first.Sigma)
+        self._operators = self._new_operators() if reuse else None
         # Two places for factors, in turns: a layer refers to those it was made of.
         self._spare = [[torch.empty_like(stack.B) for stack in first.stacks] for _ in range(2)]
         self._reuse = reuse
 
+    def _new_operators(self) -> Tensor:
+        """Memory for E and the C_j of classes that have a matrix."""
+        Sigma = self.now.Sigma
+        shape = (len(Sigma) + 1, *Sigma.shape[1:])
+        return on_device(self.now.allocate, shape, Sigma.dtype, Sigma.device)
+
     def layer(self, step: float) -> AbstractLayer:
         """The layer that raises the rate reduction of the moments as they are."""
         coding, now = self._coding, self.now
-        g, d, _ = now.Sigma.shape
-        out = self._workspace.operators
-        out = now.Sigma.new_empty(g + 1, d, d) if out is None else out
+        out = self._new_operators() if self._operators is None else self._operators
         rows = [stack.rows for stack in now.stacks]
         R, *dense = operators_(now.Sigma, rows, self._alphas, out, self._workspace.first)
         rates = dict(zip(now.dense, dense, strict=True))

@@ -263,25 +263,21 @@ class Workspace:
     first, second : Tensor of shape (n, d, d)
         For the n matrices that `linalg.at_once` allows.
     expand : Tensor of shape (d, d)
-    operators : Tensor of shape (k + 1, d, d), or None
-        E and C of the layer; None lets each layer own its memory.
     """
 
     first: Tensor
     second: Tensor
     expand: Tensor
-    operators: Tensor | None
 
     @classmethod
-    def like(cls, Sigma: Tensor, *, operators: bool = False) -> Workspace:
+    def like(cls, Sigma: Tensor) -> Workspace:
         """A workspace for second moments of this shape, dtype and device."""
-        k, d, _ = Sigma.shape
+        d = Sigma.shape[-1]
         n = at_once(Sigma) + 1  # the operators are one more than the classes
         return cls(
             Sigma.new_empty(n, d, d),
             Sigma.new_empty(n, d, d),
             Sigma.new_empty(d, d),
-            Sigma.new_empty(k + 1, d, d) if operators else None,
         )
 
 

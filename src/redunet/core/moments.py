@@ -291,6 +291,9 @@ class ClassMoments:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"allocate": in_memory}
+
     def drop(self, labels: Iterable[Label]) -> ClassMoments:
         """The table without some classes, as if they had never been seen."""
         gone = set(self._known(labels))

@@ -201,7 +201,7 @@ def build_network(
         first = first or SecondMoments.of(moments, dtype, device)
         means = moments.means(dtype, device)
     else:
-        first = SecondMoments.of_matrices(Sigma)
+        first = SecondMoments.of_matrices(Sigma, moments.allocate)
     if first.space is not None and means is not None:
         means = first.space.rows(means)[0]
     coding = Coding(moments.counts, moments.n_features, eps)

@@ -15,6 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import Allocate, in_memory, on_device
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
 from redunet.core.linalg import add_identity
@@ -46,17 +47,20 @@ class SecondMoments:
         The other classes.
     space : ReducedSpace, default=None
         What the moments lie within.
+    allocate : Allocate, default=in_memory
+        Memory for matrices of classes, also for those that are made of these.
     """
 
     dense: tuple[int, ...]
     Sigma: Tensor
     stacks: tuple[Stack, ...] = ()
     space: ReducedSpace | None = None
+    allocate: Allocate = in_memory
 
     @classmethod
-    def of_matrices(cls, Sigma: Tensor) -> SecondMoments:
+    def of_matrices(cls, Sigma: Tensor, allocate: Allocate = in_memory) -> SecondMoments:
         """Those given as matrices, (k, d, d)."""
-        return cls(tuple(range(len(Sigma))), Sigma)
+        return cls(tuple(range(len(Sigma))), Sigma, allocate=allocate)
 
     @classmethod
     def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> SecondMoments:
@@ -71,12 +75,12 @@ class SecondMoments:
             else:
                 F = F.to(device)
                 factors[j] = (F if space is None else space.factor(F)).to(dtype)
-        Sigma = torch.empty(len(dense), size, size, dtype=dtype, device=device)
+        Sigma = on_device(moments.allocate, (len(dense), size, size), dtype, device)
         for out, label in zip(Sigma, dense.values(), strict=True):
             Sigma_j = moments.Sigma_of(label, device)
             out.copy_(Sigma_j if space is None else space.second_moment(Sigma_j))
         space = None if space is None else space.to(dtype, device)
-        return cls(tuple(dense), Sigma, stacked(factors), space)
+        return cls(tuple(dense), Sigma, stacked(factors), space, moments.allocate)
 
     def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
         """The same matrices with other factors."""
@@ -102,7 +106,7 @@ class SecondMoments:
     def full(self) -> Tensor:
         """Second moments of all classes as matrices: Tensor of shape (k, d, d), a copy."""
         s = self.Sigma.shape[-1]
-        out = self.Sigma.new_empty(self.n_classes, s, s)
+        out = on_device(self.allocate, (self.n_classes, s, s), self.Sigma.dtype, self.Sigma.device)
         out[list(self.dense)] = self.Sigma
         for stack in self.stacks:
             out[list(stack.classes)] = stack.B.mT @ stack.B

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import on_device
 from redunet.core.covariance import covariance, in_float64, mean_variance
 from redunet.core.factors import inverse_root
 from redunet.core.linalg import add_identity
@@ -70,7 +71,7 @@ class Whitening:
         means : Tensor of shape (k, d)
         """
         d, device = moments.n_features, str(self.A.device)
-        Sigma = torch.empty(len(moments), d, d, dtype=dtype, device=device)
+        Sigma = on_device(moments.allocate, (len(moments), d, d), dtype, device)
         means = torch.empty(len(moments), d, dtype=dtype, device=device)
         for j, (label, n) in enumerate(zip(moments, moments.counts, strict=True)):
             T = self.A @ moments[label].to(device).Sigma() @ self.A.mT

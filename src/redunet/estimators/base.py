@@ -22,6 +22,7 @@ from redunet.estimators.checked_input import (
     column_names,
 )
 from redunet.estimators.model_file import Model
+from redunet.estimators.offloading import allocate_here
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import Fitted, State, warn_caller
 from redunet.estimators.state import NotFittedError as NotFittedError
@@ -166,7 +167,7 @@ class MomentEstimator(Fitted):
         """
         state = self._fitted()
         rows = self._rows_to_change(state, X, column_names(X))
-        gone = self._moments_of(state, rows, y, ClassMoments(state.moments.n_features))
+        gone = self._moments_of(state, rows, y, state.moments.select([]))
         return self._withdrawn(state, state.moments - gone)
 
     def unlearn_batches(
@@ -187,7 +188,7 @@ class MomentEstimator(Fitted):
         """
         state = self._fitted()
         names = None if feature_names is None else tuple(feature_names)
-        nothing = ClassMoments(state.moments.n_features)
+        nothing = state.moments.select([])
         gone = self._moments_of_batches(state, batches, names, nothing)
         return self._withdrawn(state, state.moments - gone)
 
@@ -449,4 +450,5 @@ def _before_learning(
     embedding: Embedding, rows: NDArray[Any], names: tuple[str, ...] | None
 ) -> State:
     """The state that agrees on the input of the first samples and holds none of them."""
-    return State(embedding, names, ClassMoments(embedding.n_features(rows.shape[1])))
+    nothing = ClassMoments(embedding.n_features(rows.shape[1]), allocate=allocate_here())
+    return State(embedding, names, nothing)

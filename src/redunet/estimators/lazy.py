@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from redunet.core.allocation import in_memory
 from redunet.core.calibration import DRAWN, best_temperature
 from redunet.core.construction import LayerStream
 from redunet.core.fused_network import FusedNetwork
@@ -87,13 +88,21 @@ class Network:
         """The network with the fusions that answer for it; makes a pass if none was made."""
 
         def made() -> FusedNetwork:
-            network = self.network
-            fusions = self.kept.get("fusions", None, lambda: candidates(network, memory // 2))
+            network, most = self.network, 0 if self._too_large(settings, memory) else memory // 2
+            fusions = self.kept.get(
+                "fusions", None, lambda: candidates(network, most) if most else []
+            )
             scores = scores_to_compare(self.readout(settings, n_components))
             return fuse(network, settings.confidence, scores, fusions)
 
         key = settings.confidence, settings.readout, n_components, settings.ridge
         return self.kept.get("fused", key, made)
+
+    def _too_large(self, settings: Settings, memory: int) -> bool:
+        """Whether the moments are offloaded, and not even one layer fits the memory."""
+        layers = self.network.layers
+        offloaded = isinstance(layers, LayerStream) and layers.first.allocate != in_memory
+        return offloaded and layers.n_bytes > settings.n_layers * memory
 
     def residuals(
         self, moments: ClassMoments, settings: Settings, device: str, memory: int

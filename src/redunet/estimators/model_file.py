@@ -9,12 +9,14 @@ from typing import Any
 
 from torch import Tensor
 
+from redunet.core.allocation import Allocate
 from redunet.core.moments import ClassMoments
-from redunet.core.packing import FIRST_NAMES
+from redunet.core.packing import FIRST_NAMES, NAMES
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError, ReduNetError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
+from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.state import State
 
@@ -52,18 +54,24 @@ class Model:
             From the settings in the file to the same settings, or an error where
             they are not those of the model that is to be read.
         """
-        tensors, content = storage.load(path)
+        allocate = allocate_here()
+        tensors, content = storage.load(path, allocate)
+        # Copies of all but the moments: what was read is one buffer, and not to be kept for them.
+        small = {
+            name: tensor.clone() if name.removeprefix(SELF_LABELLED) not in NAMES else tensor
+            for name, tensor in tensors.items()
+        }
         try:
             model = cls(
                 checked(content["settings"]),
                 State(
-                    Embedding.from_state(content["embedding"], tensors),
+                    Embedding.from_state(content["embedding"], small),
                     _checked_names(content["feature_names"]),
-                    ClassMoments.from_tensors(content["labels"], tensors),
+                    ClassMoments.from_tensors(content["labels"], tensors, allocate),
                     content.get("resize", False),
                     EncoderId(**content["encoder"]) if "encoder" in content else None,
-                    _self_labelled(content, tensors),
-                    Calibration.from_state(content["calibration"], tensors)
+                    _self_labelled(content, tensors, allocate),
+                    Calibration.from_state(content["calibration"], small)
                     if "calibration" in content
                     else None,
                 ),
@@ -131,7 +139,9 @@ class Model:
         return state.moments.to_tensors() | own, content
 
 
-def _self_labelled(content: dict[str, Any], tensors: dict[str, Tensor]) -> ClassMoments | None:
+def _self_labelled(
+    content: dict[str, Any], tensors: dict[str, Tensor], allocate: Allocate
+) -> ClassMoments | None:
     if "self_labelled" not in content:
         return None
     own = {
@@ -139,7 +149,7 @@ def _self_labelled(content: dict[str, Any], tensors: dict[str, Tensor]) -> Class
         for name, tensor in tensors.items()
         if name.startswith(SELF_LABELLED)
     }
-    return ClassMoments.from_tensors(content["self_labelled"], own)
+    return ClassMoments.from_tensors(content["self_labelled"], own, allocate)
 
 
 def _checked_names(names: Any) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from redunet.core.moments import ClassMoments
 from redunet.errors import DataError
 from redunet.estimators.base import MomentEstimator
+from redunet.estimators.offloading import allocate_here
 from redunet.estimators.state import Kept, State
 
 E = TypeVar("E", bound=MomentEstimator)
@@ -54,7 +55,7 @@ def add(
     if state is None:
         agreed = None if names is None else tuple(names)
         embedding = model._full_embedding(n_columns)
-        state = State(embedding, agreed, ClassMoments(moments.n_features))
+        state = State(embedding, agreed, ClassMoments(moments.n_features, None, allocate_here()))
     else:
         model._check_embedding(state)
     if not len(moments):

@@ -3,6 +3,9 @@
 The file is a safetensors file with exactly one metadata entry, canonical JSON,
 so that equal models are equal files, to the byte. Reading encodes what was
 read once more and compares the bytes: a file altered anywhere is noticed.
+
+It is written here, part by part, as the library would write it: that one wants all of it in
+memory, or a path of its own to write to.
 """
 
 from __future__ import annotations
@@ -10,22 +13,42 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
+from redunet.core.allocation import Allocate, in_memory
 from redunet.errors import FileAccessError, ModelFileError
-from redunet.files import write_bytes
+from redunet.files import write_parts
 from redunet.untrusted import open_regular
 
 FORMAT_VERSION = 3
 """The latest format. A file has the first that holds what is in it, so that earlier files stay."""
 
 _ENTRY = "redunet"
+
+_DTYPES = {
+    torch.uint64: "U64",
+    torch.int64: "I64",
+    torch.float64: "F64",
+    torch.complex64: "C64",
+    torch.float32: "F32",
+    torch.uint32: "U32",
+    torch.int32: "I32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.uint16: "U16",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""What the file calls the dtypes of tensors, in the order in which it has them."""
+
+_TORCH_DTYPES = {name: dtype for dtype, name in _DTYPES.items()}
+_ORDER = {dtype: place for place, dtype in enumerate(_DTYPES)}
 
 _LATER = {"self_labelled", "calibration"}
 """Keys of the content that came with version 3."""
@@ -42,43 +65,43 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: A
     tensors : mapping from name to Tensor
     content : what JSON can hold
     """
-    write_bytes(path, encode(tensors, content))
+    write_parts(path, _parts(tensors, content))
 
 
-def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
+def load(
+    path: str | os.PathLike[str], allocate: Allocate = in_memory
+) -> tuple[dict[str, Tensor], Any]:
     """Read a model file.
 
     Parameters
     ----------
     path : path of the file
+    allocate : Allocate, default=in_memory
+        Memory for the file.
 
     Returns
     -------
     tensors : dict from name to Tensor
+        Views of that memory, all of which stays while one of them does.
     content : what was saved with them
     """
-    with open_regular(path) as file:
-        try:
-            data = file.read()
-        except OSError as error:
-            raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
-    return decode(data, path)
+    return _decoded(_read(path, allocate), path)
 
 
 def decode(data: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     """What `encode` made bytes of; an error about ``path``, their name, where it did not."""
+    own = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte()
+    return _decoded(own, path)
+
+
+def _decoded(data: Tensor, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     try:
-        tensors = safetensors.torch.load(data)
-        entry = json.loads(_metadata(data)[_ENTRY])
+        header = _header_of(data)
+        entry = json.loads(header.pop("__metadata__")[_ENTRY])
+        start = 8 + _header_length(data)
+        tensors = {name: _view(data[start:], **facts) for name, facts in header.items()}
         version = entry["version"]
-    except (
-        safetensors.SafetensorError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ):
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         raise ModelFileError(
             f"{path} is not a redunet model, or is damaged: take another copy of the file"
         ) from None
@@ -89,14 +112,54 @@ def decode(data: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor]
         )
     content = entry.get("content")
     try:
-        intact = data == encode(tensors, content)
-    except (ValueError, TypeError, RuntimeError):
+        intact = _are(data, _parts(tensors, content))
+    except (LookupError, ValueError, TypeError, RuntimeError):
         intact = False
     if not intact:
         raise ModelFileError(
             f"{path} was altered after it was saved: take another copy of the file"
         )
     return tensors, content
+
+
+def _read(path: str | os.PathLike[str], allocate: Allocate) -> Tensor:
+    """The bytes of a file: Tensor of shape (n,), uint8."""
+    with open_regular(path) as file:
+        try:
+            data = allocate((os.fstat(file.fileno()).st_size,), torch.uint8)
+            rest = data.numpy().data
+            while rest and (n := file.readinto(rest)):  # type: ignore[attr-defined]
+                rest = rest[n:]
+        except OSError as error:
+            raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
+    return data[: len(data) - len(rest)]  # should it have become shorter meanwhile
+
+
+def _header_length(data: Tensor) -> int:
+    return int.from_bytes(data[:8].numpy().tobytes(), "little")
+
+
+def _header_of(data: Tensor) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(data[8 : 8 + _header_length(data)].numpy().tobytes())
+    return header
+
+
+def _view(data: Tensor, dtype: str, shape: list[int], data_offsets: list[int]) -> Tensor:
+    """One tensor of a file, as its header describes it."""
+    begin, end = data_offsets
+    if not 0 <= begin <= end <= len(data):
+        raise ValueError("a tensor ends beyond the file")
+    return data[begin:end].view(_TORCH_DTYPES[dtype]).view(shape)
+
+
+def _are(data: Tensor, parts: Iterable[memoryview]) -> bool:
+    """Whether bytes, (n,), are those of the parts, one after another."""
+    at, all_bytes = 0, data.numpy().data
+    for part in parts:
+        if all_bytes[at : at + len(part)] != part:
+            return False
+        at += len(part)
+    return at == len(data)
 
 
 def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -147,14 +210,35 @@ def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:
 
 def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     """The bytes of a model file: a function of its content alone."""
+    return b"".join(_parts(tensors, content))
+
+
+def _parts(tensors: Mapping[str, Tensor], content: Any) -> Iterator[memoryview]:
+    """The same one after another: the header, then each tensor."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
     version = _version(tensors, content)
     digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
     for name, tensor in plain.items():
         digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes_of(tensor))
     entry = {"version": version, "content": content, "checksum": digest.hexdigest()}
-    return safetensors.torch.save(plain, {_ENTRY: _canonical(entry).decode("ascii")})
+    header: dict[str, Any] = {"__metadata__": {_ENTRY: _canonical(entry).decode("ascii")}}
+    # As the library orders them: the widest first, so that all are aligned.
+    ordered = sorted(plain.items(), key=lambda item: (_ORDER[item[1].dtype], item[0]))
+    end = 0
+    for name, tensor in ordered:
+        begin, end = end, end + tensor.nbytes
+        dtype, shape = _DTYPES[tensor.dtype], list(tensor.shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    yield memoryview(len(text).to_bytes(8, "little") + text)
+    for _, tensor in ordered:
+        yield _bytes_of(tensor)
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _version(tensors: Mapping[str, Tensor], content: Any) -> int:
@@ -184,10 +268,3 @@ def _same_bits(one: Tensor, other: Tensor) -> bool:
 def _canonical(value: Any) -> bytes:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")
-
-
-def _metadata(data: bytes) -> dict[str, str]:
-    """The metadata of a safetensors file; the library reads it from paths only."""
-    length = int.from_bytes(data[:8], "little")
-    metadata: dict[str, str] = json.loads(data[8 : 8 + length])["__metadata__"]
-    return metadata

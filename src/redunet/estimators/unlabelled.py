@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 from torch import Tensor
 
-from redunet.core.moments import ClassMoments
 from redunet.core.self_labelling import in_order, label_in_rounds
 from redunet.errors import DataError
 from redunet.estimators.base import MomentEstimator
@@ -107,7 +106,7 @@ class LearnsUnlabelled(MomentEstimator):
         memory, eps = parse_memory(self.memory), self.own_settings()["eps"]
         given = label_in_rounds(state.total, vectors, eps, memory)
         rows = [row for row, label in enumerate(given) if label is not None]
-        own = state.self_labelled or ClassMoments(vectors.shape[1])
+        own = state.self_labelled or state.moments.select([])
         labels = [given[row] for row in rows]
         own = own.update(vectors[rows], labels, lambda part: part, device)
         return self._set_moments(state, state.moments, own)

@@ -1,7 +1,7 @@
 """Put what was measured into the texts: ``python -m benchmarks.readme``.
 
 This folder's README gets the tables of the records, ``docs/results.md`` the ratios of its section
-on speed, ``docs/answers.md`` and ``docs/tuning.md`` their tables.
+on speed, ``docs/answers.md``, ``docs/scale.md`` and ``docs/tuning.md`` their tables.
 """
 
 from __future__ import annotations
@@ -130,6 +130,31 @@ def with_calibration(text: str, path: Path) -> str:
     return between(text, f"calibration table: ../benchmarks/results/{path.name}", body)
 
 
+def with_dask(text: str, path: Path) -> str:
+    """The text with the table of the record of `benchmarks.dask_learning`."""
+    found = json.loads(path.read_text())
+    about, rows = found["machine"], found["rows"]
+    heads = ["", "s (least, most)", "rows / s", "time / floor", "time / one process", "sent, MB"]
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    for row in rows:
+        sent = row.get("bytes_sent")
+        lines.append(
+            [
+                row["way"],
+                f"{row['measured']:.3g} ({row['least']:.3g}, {row['most']:.3g})",
+                f"{row['rows_per_second']:,.0f}",
+                f"{row['over_floor']:.2f}",
+                f"{row['over_one_process']:.2f}",
+                "" if sent is None else f"{sent / 1e6:.1f}",
+            ]
+        )
+    what = rows[0]["case"].removesuffix(f", {rows[0]['way']}")
+    facts = f"{what}; {about['cpu']}, {about['threads']} threads, load before "
+    facts += f"{about['load_before']}; medians of {about['rounds']}, {about['date']}:"
+    body = facts + "\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return between(text, f"dask table: ../benchmarks/results/{path.name}", body)
+
+
 def _answer_cells(row: Row) -> dict[str, str]:
     cells = {"": row["case"]}
     for key, (head, scale) in _ANSWERS.items():
@@ -171,6 +196,8 @@ def main() -> None:
     answers.write_text(with_labels(text, HERE / "results"))
     tuning = HERE.parent / "docs" / "tuning.md"
     tuning.write_text(with_calibration(tuning.read_text(), HERE / "results" / "calibration.json"))
+    scale = HERE.parent / "docs" / "scale.md"
+    scale.write_text(with_dask(scale.read_text(), HERE / "results" / "dask-cpu.json"))
 
 
 if __name__ == "__main__":

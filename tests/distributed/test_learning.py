@@ -41,7 +41,7 @@ ROWS = range(60)
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with local_client(3) as opened:
+    with local_client(8) as opened:
         yield opened
 
 
@@ -209,10 +209,11 @@ def test_where_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_any_number_of_workers(client: Any, tmp_path: Path) -> None:
     wanted = file_hash(plain(), tmp_path)
-    for n_workers in (3, 2, 1):
+    for n_workers in (8, 3, 2, 1):
         client.cluster.scale(n_workers)
         _wait(partial(_has_workers, client, n_workers))
-        assert file_hash(learn(ReduNetClassifier(), arrays(7), client), tmp_path) == wanted
+        for chunks in (7, (1, 60, 59)):
+            assert file_hash(learn(ReduNetClassifier(), arrays(chunks), client), tmp_path) == wanted
 
 
 def test_a_killed_worker_counts_nothing_twice(client: Any, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ can be compared with ``==``.
 
 from __future__ import annotations
 
-import re
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,11 +29,11 @@ from redunet.core.accumulator import (
 from redunet.core.allocation import Allocate, in_memory, on_device
 from redunet.core.factors import columns_factor
 from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.labels import Label as Label
+from redunet.core.labels import check_labels as check_labels
 from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
 from redunet.errors import DataError
-
-Label: TypeAlias = int | str
 
 _ROOM = 2**29
 """Bytes that second moments may take as matrices although their columns would do: sums of matrices
@@ -41,8 +41,6 @@ are faster by far."""
 
 _WAITING = 2**28
 """Bytes of samples that may wait to be learnt where second moments are not in memory."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ClassMoments:
@@ -190,12 +188,15 @@ class ClassMoments:
         learning: dict[Label, Accumulator] = {}
         waiting: dict[Label, list[Any]] = defaultdict(list)
         held: Counter[Label] = Counter()  # rows that wait
+        in_all = 0
+        most = math.inf if self.allocate == in_memory else _WAITING
 
         def learn(label: Label) -> None:
+            nonlocal in_all
             for samples in waiting.pop(label, []):
                 for start in range(0, len(samples), step):
                     learning[label].add(embed(samples[start : start + step]))
-            held[label] = 0
+            in_all -= held.pop(label, 0)
 
         for X, y in batches:
             rows_of = self._rows_of(X, y)
@@ -211,13 +212,14 @@ class ClassMoments:
                     learning[label].flush()
                 waiting[label].append(samples)
                 held[label] += len(rows)
+                in_all += len(rows)
                 if held[label] >= enough:
                     learn(label)
                     learning[label].flush()
-                while self.allocate != in_memory and held.total() * row_bytes > _WAITING:
-                    [(most, _)] = held.most_common(1)
-                    learn(most)
-                    learning[most].flush()
+                while in_all * row_bytes > most:
+                    [(longest, _)] = held.most_common(1)
+                    learn(longest)
+                    learning[longest].flush()
         table = dict(self._table)
         few_fit = self._few_fit({*table, *learning})
         for label in [*learning]:
@@ -309,8 +311,7 @@ class ClassMoments:
 
     def to(self, device: str) -> ClassMoments:
         """The same integers on a device, for who needs them there several times."""
-        table = {label: moment.to(device) for label, moment in self._table.items()}
-        return ClassMoments(self.n_features, table)
+        return self._with({label: moment.to(device) for label, moment in self._table.items()})
 
     def Sigma(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
         """Second moments of all classes, each scaled to trace n_j.
@@ -406,31 +407,4 @@ class ClassMoments:
             raise DataError(
                 f"expected moments of {self.n_features} features, got {other.n_features}: "
                 f"use the same features throughout"
-            )
-
-
-def check_labels(labels: Iterable[object]) -> None:
-    """Raise a DataError unless all labels are int or all are str, and NumPy holds each exactly."""
-    labels = list(labels)
-    kinds = {type(label) for label in labels}
-    if not (kinds <= {int} or kinds <= {str}):
-        raise DataError(
-            f"expected labels that are all int or all str, got "
-            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}: "
-            f"use one type of label throughout"
-        )
-    for label in labels:
-        if isinstance(label, int) and not -(2**63) <= label < 2**63:
-            raise DataError(
-                f"expected whole numbers of 64 bits, with sign, as labels, got {label}: "
-                f"use smaller numbers, or str"
-            )
-        if isinstance(label, str) and label.endswith("\0"):
-            raise DataError(
-                f"expected labels that do not end in a NUL character, got {label!r}: remove it"
-            )
-        if isinstance(label, str) and _SURROGATE.search(label):
-            raise DataError(
-                f"expected labels of Unicode characters, got {label!r}, which has half a "
-                f"surrogate pair: correct its encoding"
             )

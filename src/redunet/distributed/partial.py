@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from redunet import _version
 from redunet.core.columns import Columns
+from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
-from redunet.core.moments import ClassMoments, Label, check_labels
+from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator

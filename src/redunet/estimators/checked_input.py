@@ -18,7 +18,7 @@ from sklearn.utils.validation import _get_feature_names, check_array, column_or_
 from torch import Tensor
 
 from redunet.core.grid import OnGrid, unit_grid, unit_rows, within_range
-from redunet.core.moments import Label, check_labels
+from redunet.core.labels import Label, check_labels
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.estimators.settings import InputSettings
 from redunet.features import FeatureMap, Flatten, restore

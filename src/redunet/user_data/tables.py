@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -252,12 +253,8 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         _check_types(path, schema, columns, label, texts)
         fields = [schema.field(name) for name in columns]
         bits = 0 if texts else sum(max(8, one.type.bit_width) for one in fields)
-        unpacked = 0
+        check_weight(path, metadata.num_rows * bits // 8, size)
         groups = range(*(wanted.pieces or (0, metadata.num_row_groups)))
-        for of_page, packed in page_sizes(file, metadata, groups):
-            check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
-            unpacked += of_page
-        check_weight(path, max(metadata.num_rows * bits // 8, unpacked), size)
         rows = [metadata.row_group(group).num_rows for group in range(groups.stop)]
     sample = SAMPLE if encoder is not None and SAMPLE in schema.names else None
     before = sum(rows[: groups.start])
@@ -267,8 +264,18 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
     names = [*columns, *(name for name in (label, sample) if name is not None)]
     repeated = [label] if label is not None and _is_text(schema.field(label).type) else None
 
+    @cache  # of a file that is only looked at, as by who has others read it, it is not needed
+    def check_pages() -> None:
+        unpacked = weight = 0
+        with open_regular(path) as file:
+            for of_page, packed in page_sizes(file, metadata, groups):
+                check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
+                unpacked, weight = unpacked + of_page, weight + packed
+        check_weight(path, unpacked, min(weight, size))  # pages may be there more than once
+
     def blocks() -> Iterator[tuple[Any, float]]:
         done = 0
+        check_pages()
         with (
             open_regular(path) as file,
             # Read as a dictionary, a long label is in memory once, not once a row.

@@ -64,17 +64,42 @@ def command(way: str, paths: list[Path], model: Path) -> None:
 
 
 def over_the_wire(paths: list[Path], n_workers: int) -> dict[str, int]:
-    """Bytes that left workers as data: what they sent each other, and the result."""
+    """Bytes of all messages: those of the workers, and those of client and scheduler."""
     with local_client(n_workers) as client:
+        client.run(_count)
+        _count()
         model = learn(ReduNetClassifier(), paths, client)
-        sent: dict[str, int] = client.run(_sent)
+        here, there = _sent(), client.run(_sent)
     d = model.moments_.n_features
-    message = 8 * len(model.moments_) * (d * (d + 1) // 2 + d + 1)
-    return {"bytes_sent": sum(sent.values()), "bytes_of_a_message": message}
+    triangles = 8 * len(model.moments_) * (d * (d + 1) // 2 + d + 1)
+    return {
+        "bytes_sent_by_workers": sum(there.values()),
+        "bytes_sent_to_workers": here,
+        "bytes_of_a_result": triangles,
+    }
 
 
-def _sent(dask_worker: Any) -> int:
-    return int(dask_worker.transfer_outgoing_bytes_total)
+def _count() -> None:
+    """Let this process count the bytes that it writes to sockets, from 0 on."""
+    from distributed.comm.tcp import TCP
+
+    if hasattr(TCP, "n_bytes_sent"):
+        TCP.n_bytes_sent = 0
+        return
+    write = TCP.write
+
+    async def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        n_bytes = await write(self, *args, **kwargs)
+        TCP.n_bytes_sent += n_bytes or 0
+        return n_bytes
+
+    TCP.write, TCP.n_bytes_sent = counting, 0
+
+
+def _sent() -> int:
+    from distributed.comm.tcp import TCP
+
+    return int(TCP.n_bytes_sent)
 
 
 def measure(rows: int, d: int, k: int, rounds: int, seed: int) -> list[Row]:

@@ -134,10 +134,11 @@ def with_dask(text: str, path: Path) -> str:
     """The text with the table of the record of `benchmarks.dask_learning`."""
     found = json.loads(path.read_text())
     about, rows = found["machine"], found["rows"]
-    heads = ["", "s (least, most)", "rows / s", "time / floor", "time / one process", "sent, MB"]
+    heads = ["", "s (least, most)", "rows / s", "time / floor", "time / one process"]
+    heads += ["workers sent, MB", "others sent, MB"]
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     for row in rows:
-        sent = row.get("bytes_sent")
+        sent = [row.get(f"bytes_sent_{which}") for which in ("by_workers", "to_workers")]
         lines.append(
             [
                 row["way"],
@@ -145,7 +146,7 @@ def with_dask(text: str, path: Path) -> str:
                 f"{row['rows_per_second']:,.0f}",
                 f"{row['over_floor']:.2f}",
                 f"{row['over_one_process']:.2f}",
-                "" if sent is None else f"{sent / 1e6:.1f}",
+                *("" if one is None else f"{one / 1e6:.1f}" for one in sent),
             ]
         )
     what = rows[0]["case"].removesuffix(f", {rows[0]['way']}")

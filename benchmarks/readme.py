@@ -134,7 +134,7 @@ def with_dask(text: str, path: Path) -> str:
     """The text with the table of the record of `benchmarks.dask_learning`."""
     found = json.loads(path.read_text())
     about, rows = found["machine"], found["rows"]
-    heads = ["", "s (least, most)", "rows / s", "time / floor", "time / one process"]
+    heads = ["", "s (least, most)", "rows / s", "time / floor", "time / one process (of the least)"]
     heads += ["workers sent, MB", "others sent, MB"]
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     for row in rows:
@@ -145,7 +145,7 @@ def with_dask(text: str, path: Path) -> str:
                 f"{row['measured']:.3g} ({row['least']:.3g}, {row['most']:.3g})",
                 f"{row['rows_per_second']:,.0f}",
                 f"{row['over_floor']:.2f}",
-                f"{row['over_one_process']:.2f}",
+                f"{row['over_one_process']:.2f} ({row['least'] / rows[0]['least']:.2f})",
                 *("" if one is None else f"{one / 1e6:.1f}" for one in sent),
             ]
         )

@@ -25,7 +25,7 @@ def test_sizes_are_those_of_moments(per_class: int) -> None:
     job = Job(k * per_class, d, k, 2)
     assert job.file_bytes == k * packed(d, per_class)
     assert job.memory_bytes == k * held(d, per_class)
-    assert len(pickle.dumps(Partial(moments, d))) == pytest.approx(on_the_wire, abs=1000)
+    assert len(pickle.dumps(Partial(moments, d))) == pytest.approx(on_the_wire, abs=2000)
 
 
 def test_workers_share_samples_and_not_sums() -> None:

@@ -81,7 +81,7 @@ class LayerStream(LayerSequence):
         keep: bool,
         means: Tensor | None = None,
     ) -> None:
-        self.space = first.space
+        self.space, self.ranks = first.space, first.ranks
         self._means = means
         self._first = first
         self._coding = coding
@@ -186,9 +186,10 @@ class LayerStream(LayerSequence):
     @property
     def last_means(self) -> Tensor:
         """Means of the classes after the last layer, (k, d), where they were known before it."""
-        means = self._after_last()[1]
+        last, means = self._after_last()
         if means is None:
             raise no_means()
+        means = last.gathered(means)
         return means if self.space is None else self.space.directions(means.mT).mT
 
     def _after_last(self) -> tuple[SecondMoments, Tensor | None]:
@@ -244,19 +245,25 @@ class Pass:
         coding, now = self._coding, self.now
         out = self._new_operators() if self._operators is None else self._operators
         rows = [stack.rows for stack in now.stacks]
-        R, *dense = operators_(now.Sigma, rows, self._alphas, out, self._workspace.first)
+        scratch, ranks = self._workspace.first, now.ranks
+        R, *dense = operators_(now.Sigma, rows, self._alphas, out, scratch, ranks)
         rates = dict(zip(now.dense, dense, strict=True))
         M = []
         for stack in now.stacks:
             inverse, log_dets = stack.inverse(coding)
             M.append(inverse)
             rates |= zip(stack.classes, log_dets, strict=True)
-        R_c = sum(gamma * rates[j] for j, gamma in enumerate(coding.gamma))
+        R_c = sum(coding.gamma[j] * rates[j] for j in sorted(rates))
+        if ranks.size > 1:  # R by one of them: on other processors it may have other last bits
+            parts = torch.tensor([R if ranks.rank == 0 else 0.0, R_c], dtype=torch.float64)
+            R, R_c = ranks.sum_(parts).tolist()
         rate = Rate(0.5 * R, 0.5 * R_c)
-        self._made = out[0], out[1:], tuple(M), step
-        if not now.stacks:
-            return Layer(out[0], out[1:], coding, step, rate)
-        return LowRankLayer(out[0], now.dense, out[1:], now.stacks, tuple(M), coding, step, rate)
+        self._made = E, C, inverses, _ = out[0], out[1:], tuple(M), step
+        if not now.stacks and ranks.size == 1:
+            return Layer(E, C, coding, step, rate)
+        return LowRankLayer(
+            E, now.dense, C, now.stacks, inverses, coding, step, rate, ranks=ranks
+        )
 
     def move(self) -> None:
         """Move the moments by the layer that was made of them last."""

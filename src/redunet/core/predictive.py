@@ -49,19 +49,20 @@ def new_samples(
         drawn = torch.randn(size, columns, generator=generator, dtype=torch.float64)
         return drawn.to(means.device)
 
-    drawn = {}
-    for j, Sigma_j in zip(first.dense, first.Sigma, strict=True):
+    dense, held, drawn = set(first.dense), first.held(), {}
+    for j, width in first.widths().items():
         if j in chosen:
-            drawn[j] = normal(len(Sigma_j)) @ _root(Sigma_j, means[j], counts[j]).mT
-    for stack in first.stacks:
-        for j, B_j in zip(stack.classes, stack.B, strict=True):
-            if j in chosen:
-                drawn[j] = _centred(normal(len(B_j)), B_j, means[j], counts[j])
+            along = normal(width)  # of classes in other processes too: all draw the same numbers
+            if j in dense:
+                drawn[j] = along @ _root(held[j], means[j], counts[j]).mT
+            elif j in held:
+                drawn[j] = _centred(along, held[j], means[j], counts[j])
     rows = []
     for j in chosen:
         heavy = (normal(DEGREES).square().sum(dim=1, keepdim=True) / DEGREES).rsqrt_()
-        rows.append(means[j] + heavy * drawn[j])
-    Z = torch.cat(rows)
+        elsewhere = means.new_zeros(size, means.shape[1])
+        rows.append(means[j] + heavy * drawn[j] if j in drawn else elsewhere)
+    Z = first.ranks.sum_(torch.cat(rows))
     Z = Z if first.space is None else first.space.directions(Z.mT).mT
     classes = torch.tensor(chosen, device=Z.device).repeat_interleave(size)
     return torch.nn.functional.normalize(Z, dim=1).to(first.Sigma.dtype), classes

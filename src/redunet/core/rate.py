@@ -35,6 +35,7 @@ from redunet.core.linalg import (
     spd_inverse_,
     stacks,
 )
+from redunet.core.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,12 @@ def operators(
 
 
 def operators_(
-    Sigma: Tensor, rows: Sequence[Tensor], alphas: Tensor, out: Tensor, scratch: Tensor
+    Sigma: Tensor,
+    rows: Sequence[Tensor],
+    alphas: Tensor,
+    out: Tensor,
+    scratch: Tensor,
+    ranks: Ranks = ALONE,
 ) -> list[float]:
     """E and some C_j into ``out``.
 
@@ -138,6 +144,8 @@ def operators_(
         α, then α_j of the classes in Sigma; where Sigma is, or a GPU would wait.
     out, scratch
         As for `operators`.
+    ranks : Ranks, default=ALONE
+        Processes with the other classes.
 
     Returns
     -------
@@ -153,6 +161,7 @@ def operators_(
             sum_over_classes(Sigma, A[0])
             for B in rows:
                 lower_product_(A[0], B.mT, B.mT, beta=1.0)
+            ranks.sum_(A[0])
             classes = A[1:]
         classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
         A.diagonal(dim1=-2, dim2=-1).add_(shifts[part, None])

@@ -21,10 +21,10 @@ from redunet.core.factors import gram_eigenvectors
 from redunet.core.linalg import add_identity
 from redunet.core.low_rank import Stack, stacked
 from redunet.core.moments import ClassMoments
+from redunet.core.ranks import ALONE, Ranks
 from redunet.core.reduced_space import ReducedSpace
-
-FACTORED_UP_TO = 0.4
-"""A class of a rank up to this share of d is built and applied faster as a factor."""
+from redunet.core.share import FACTORED_UP_TO as FACTORED_UP_TO
+from redunet.core.share import Share
 
 DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
@@ -35,12 +35,12 @@ LEAST_SHARE = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """Second moments of all classes, some as matrices, some as factors.
+    """Second moments of all classes, or of those of this process, as matrices or as factors.
 
     Parameters
     ----------
     dense : tuple of g int
-        Indices, in the order of the labels, of the classes that have a matrix.
+        Indices, in the order of all labels, of the classes that have a matrix.
     Sigma : Tensor of shape (g, s, s)
         With s the dimension of the reduced space, or d where there is none.
     stacks : tuple of Stack
@@ -49,6 +49,8 @@ class SecondMoments:
         What the moments lie within.
     allocate : Allocate, default=in_memory
         Memory for matrices of classes, also for those that are made of these.
+    share : Share, default=None
+        Which classes these are, where others are in other processes.
     """
 
     dense: tuple[int, ...]
@@ -56,19 +58,25 @@ class SecondMoments:
     stacks: tuple[Stack, ...] = ()
     space: ReducedSpace | None = None
     allocate: Allocate = in_memory
+    share: Share | None = None
 
     @classmethod
-    def of_matrices(cls, Sigma: Tensor, allocate: Allocate = in_memory) -> SecondMoments:
+    def of_matrices(
+        cls, Sigma: Tensor, allocate: Allocate = in_memory, share: Share | None = None
+    ) -> SecondMoments:
         """Those given as matrices, (k, d, d)."""
-        return cls(tuple(range(len(Sigma))), Sigma, allocate=allocate)
+        places = tuple(range(len(Sigma))) if share is None else share.own
+        return cls(places, Sigma, allocate=allocate, share=share)
 
     @classmethod
-    def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> SecondMoments:
+    def of(
+        cls, moments: ClassMoments, dtype: torch.dtype, device: str, share: Share | None = None
+    ) -> SecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
-        space = ReducedSpace.of(moments, device)
+        space = ReducedSpace.of(moments, device, ALONE if share is None else share.ranks)
         size = moments.n_features if space is None else space.size
         factors, dense = {}, {}
-        for j, label in enumerate(moments):
+        for j, label in zip(share.own if share else range(len(moments)), moments, strict=True):
             F = moments.factor_of(label, int(FACTORED_UP_TO * size))
             if F is None:
                 dense[j] = label
@@ -80,16 +88,26 @@ class SecondMoments:
             Sigma_j = moments.Sigma_of(label, device)
             out.copy_(Sigma_j if space is None else space.second_moment(Sigma_j))
         space = None if space is None else space.to(dtype, device)
-        return cls(tuple(dense), Sigma, stacked(factors), space, moments.allocate)
+        return cls(tuple(dense), Sigma, stacked(factors), space, moments.allocate, share)
 
     def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
         """The same matrices with other factors."""
         return replace(self, stacks=stacks)
 
     @property
+    def ranks(self) -> Ranks:
+        """The processes that have the other classes."""
+        return ALONE if self.share is None else self.share.ranks
+
+    @property
+    def places(self) -> list[int]:
+        """The indices of the classes that are here, ascending."""
+        return sorted([*self.dense, *(j for stack in self.stacks for j in stack.classes)])
+
+    @property
     def n_classes(self) -> int:
-        """k, of both kinds."""
-        return len(self.dense) + sum(len(stack.classes) for stack in self.stacks)
+        """k, of both kinds, in all processes."""
+        return len(self.places) if self.share is None else len(self.share.labels)
 
     @property
     def n_features(self) -> int:
@@ -104,12 +122,12 @@ class SecondMoments:
         return size * ((len(self.dense) + 1) * s * s + inner)
 
     def full(self) -> Tensor:
-        """Second moments of all classes as matrices: Tensor of shape (k, d, d), a copy."""
-        s = self.Sigma.shape[-1]
-        out = on_device(self.allocate, (self.n_classes, s, s), self.Sigma.dtype, self.Sigma.device)
-        out[list(self.dense)] = self.Sigma
+        """Second moments of the classes that are here as matrices: a copy, (k, d, d)."""
+        s, row = self.Sigma.shape[-1], {j: row for row, j in enumerate(self.places)}
+        out = on_device(self.allocate, (len(row), s, s), self.Sigma.dtype, self.Sigma.device)
+        out[[row[j] for j in self.dense]] = self.Sigma
         for stack in self.stacks:
-            out[list(stack.classes)] = stack.B.mT @ stack.B
+            out[[row[j] for j in stack.classes]] = stack.B.mT @ stack.B
         return out if self.space is None else self.space.lift(out)
 
     @cached_property
@@ -119,18 +137,44 @@ class SecondMoments:
         for stack in self.stacks:
             rows = stack.rows.to(torch.float64)
             total.addmm_(rows.mT, rows)
+        self.ranks.sum_(total)
         return total if self.space is None else self.space.to_all(total)
 
     def within(self, P: Tensor) -> Tensor:
         """Pᵀ Σ_j P of each class, (k, q, q), for some directions P, (d, q), float64."""
         inside = P if self.space is None else self.space.to(P.dtype, str(P.device)).factor(P)
-        out = P.new_empty(self.n_classes, P.shape[1], P.shape[1])
+        out = P.new_zeros(self.n_classes, P.shape[1], P.shape[1])
         for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
             out[j] = inside.mT @ Sigma_j.to(P.dtype) @ inside
         for stack in self.stacks:
             along = stack.B.to(P.dtype) @ inside
             out[list(stack.classes)] = along.mT @ along
+        self.ranks.sum_(out)
         return (out + out.mT) / 2
+
+    def gathered(self, rows: Tensor) -> Tensor:
+        """Rows of all classes, (k, ...), of which each process knows those of its own."""
+        return rows if self.share is None else self.ranks.sum_(self.share.rows(rows[self.places]))
+
+    def widths(self) -> dict[int, int]:
+        """The dimensions of each class, of all processes: those of the space, or of its factor.
+
+        Classes with a matrix come first, then the others by their ranks.
+        """
+        s = self.Sigma.shape[-1]
+        held = torch.zeros(self.n_classes, dtype=torch.int64)
+        for stack in self.stacks:
+            held[list(stack.classes)] = stack.B.shape[1]
+        factors = [(r, j) for j, r in enumerate(self.ranks.sum_(held).tolist()) if r]
+        others = {j: r for r, j in sorted(factors)}
+        return {j: s for j in range(self.n_classes) if j not in others} | others
+
+    def held(self) -> dict[int, Tensor]:
+        """What is here of each class, by index: Σ_j, or B with Bᵀ B = Σ_j."""
+        held = dict(zip(self.dense, self.Sigma, strict=True))
+        for stack in self.stacks:
+            held |= zip(stack.classes, stack.B, strict=True)
+        return held
 
     def draw(self, n: int) -> Tensor:
         """At most n normal samples with these second moments, on the unit sphere.
@@ -147,17 +191,21 @@ class SecondMoments:
         def normal(rank: int) -> Tensor:
             return torch.randn(size, rank, generator=generator, dtype=torch.float64).to(self.Sigma)
 
-        drawn = [self.Sigma.new_empty(0, self.Sigma.shape[-1])]
-        for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
-            if j in chosen:
-                noise = LEAST_SHARE * float(Sigma_j.diagonal().mean())
-                factor, _ = torch.linalg.cholesky_ex(add_identity(Sigma_j.clone(), noise))
-                drawn.append(normal(len(factor)) @ factor.mT)
-        for stack in self.stacks:
-            for j, B_j in zip(stack.classes, stack.B, strict=True):
-                if j in chosen:
-                    drawn.append(normal(len(B_j)) @ B_j)
-        Z = torch.cat(drawn)[:n]
+        dense, held, s = set(self.dense), self.held(), self.Sigma.shape[-1]
+        drawn = [self.Sigma.new_empty(0, s)]
+        for j, width in self.widths().items():
+            if j not in chosen:
+                continue
+            along, A = normal(width), held.get(j)
+            if A is None:  # another process has it
+                drawn.append(along.new_zeros(size, s))
+            elif j in dense:
+                noise = LEAST_SHARE * float(A.diagonal().mean())
+                factor, _ = torch.linalg.cholesky_ex(add_identity(A.clone(), noise))
+                drawn.append(along @ factor.mT)
+            else:
+                drawn.append(along @ A)
+        Z = self.ranks.sum_(torch.cat(drawn)[:n])
         Z = Z if self.space is None else self.space.directions(Z.mT).mT
         return torch.nn.functional.normalize(Z, dim=1)
 

@@ -33,5 +33,9 @@ class ModelFileError(ReduNetError, ValueError):
     """A file that is no model, is damaged, or comes from a newer version."""
 
 
+class GroupError(ReduNetError, ConnectionError):
+    """Another process of a group has ended, or does not answer."""
+
+
 class FileAccessError(ReduNetError, OSError):
     """A file or folder that could not be read or written."""

@@ -261,9 +261,7 @@ class Pass:
         self._made = E, C, inverses, _ = out[0], out[1:], tuple(M), step
         if not now.stacks and ranks.size == 1:
             return Layer(E, C, coding, step, rate)
-        return LowRankLayer(
-            E, now.dense, C, now.stacks, inverses, coding, step, rate, ranks=ranks
-        )
+        return LowRankLayer(E, now.dense, C, now.stacks, inverses, coding, step, rate, ranks=ranks)
 
     def move(self) -> None:
         """Move the moments by the layer that was made of them last."""

@@ -127,11 +127,15 @@ def covariance(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> T
     -------
     Tensor of shape (d, d), float64
     """
-    d = centres.shape[1]
-    total = centres.new_zeros(d, d)
+    return sum_of_scatters(S, centres, counts).div_(sum(counts))
+
+
+def sum_of_scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Tensor:
+    """The sum of `scatters` over the classes: Tensor of shape (d, d), float64."""
+    total = centres.new_zeros(centres.shape[1], centres.shape[1])
     for scatter in scatters(S, centres, counts):
         total += scatter
-    return total.div_(sum(counts))
+    return total
 
 
 def covariance_of_sum(total: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:

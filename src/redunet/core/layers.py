@@ -46,6 +46,11 @@ class LayerSequence(Sequence[AbstractLayer]):
 
     @property
     @abstractmethod
+    def first(self) -> SecondMoments:
+        """Second moments before the first layer."""
+
+    @property
+    @abstractmethod
     def last(self) -> SecondMoments:
         """Second moments after the last layer."""
 
@@ -139,11 +144,17 @@ class GivenLayers(LayerSequence):
 
     def moments(self) -> Iterator[Tensor]:
         """Second moments before the first layer, read off its compression, then after each."""
-        Sigma = moments_before(self._first(), self._counts, self._eps)
+        Sigma = self.first.Sigma
         yield Sigma
         for layer in self._layers:
             Sigma = layer.move_moments(Sigma, self._counts)
             yield Sigma
+
+    @property
+    def first(self) -> SecondMoments:
+        """Second moments before the first layer, read off its compression."""
+        Sigma = moments_before(self._first(), self._counts, self._eps)
+        return SecondMoments.of_matrices(Sigma)
 
     @property
     def last(self) -> SecondMoments:

@@ -44,8 +44,9 @@ def pack(table: Sequence[Moment], allocate: Allocate = in_memory) -> dict[str, T
     """
     d, held = len(table[0].sum), [moment.columns for moment in table]
     n_columns = [d if columns is None else columns.rank for columns in held]
-    entries = allocate((sum(_size(d, r) for r in n_columns),), torch.int64)
-    parts = torch.split(entries, [_size(d, r) for r in n_columns])
+    sizes = [size_of_columns(d, r) for r in n_columns]
+    entries = allocate((sum(sizes),), torch.int64)
+    parts = torch.split(entries, sizes)
     for moment, columns, part in zip(table, held, parts, strict=True):
         if columns is None:
             part.copy_(moment.second_moment[_needed(d, torch.arange(d))])
@@ -86,7 +87,7 @@ def unpack(tensors: Mapping[str, Tensor]) -> Iterator[Moment]:
         or not all(0 <= r <= d for r in n_columns)
         or pivots.shape != (sum(r for r in n_columns if r < d),)
         or entries.shape[:-1] != (() if with_columns else (k,))
-        or entries.numel() != sum(_size(d, r) for r in n_columns)
+        or entries.numel() != sum(size_of_columns(d, r) for r in n_columns)
     ):
         raise DataError("expected counts, sums and second moments of the same classes")
     return _moments(counts.tolist(), sums, n_columns, pivots, entries.reshape(-1))
@@ -97,7 +98,7 @@ def _moments(
 ) -> Iterator[Moment]:
     d = sums.shape[1]
     places = torch.split(pivots, [r if r < d else 0 for r in ranks])
-    parts = torch.split(entries, [_size(d, r) for r in ranks])
+    parts = torch.split(entries, [size_of_columns(d, r) for r in ranks])
     for count, total, r, own, part in zip(counts, sums, ranks, places, parts, strict=True):
         if r == d:
             whole = _columns(d, torch.arange(d), part)
@@ -129,7 +130,7 @@ def of_parts(count: int, total: Tensor, *held: Tensor) -> Moment:
     return Moment(count, total, Columns(*held))
 
 
-def _size(d: int, r: int) -> int:
+def size_of_columns(d: int, r: int) -> int:
     """How many entries r columns take."""
     return r * d - r * (r - 1) // 2
 

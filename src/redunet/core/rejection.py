@@ -106,10 +106,11 @@ class Residuals:
         Returns
         -------
         Tensor of shape (n, k), float64, within [0, 1]
+            1 for classes that another process has.
         """
         space = self.first.space
         X = _with_constant(Z if space is None else space.rows(Z)[0])
-        out = torch.empty(len(Z), self.first.n_classes, dtype=torch.float64, device=Z.device)
+        out = torch.ones(len(Z), self.first.n_classes, dtype=torch.float64, device=Z.device)
         for j, P in zip(self.first.dense, self.inverses or self._each_inverse(), strict=True):
             out[:, j] = _energy(X @ P, X)
         for stack in self.stacks:
@@ -120,6 +121,10 @@ class Residuals:
             out[:, list(stack.classes)] = 1 - torch.cat(each).to(torch.float64)
         out[~Z.any(dim=1)] = 1
         return out.clamp_(0, 1)
+
+    def nearest(self, Z: Tensor) -> Tensor:
+        """The smallest residual of each sample over all classes: Tensor of shape (n,)."""
+        return self.first.ranks.max_(-self(Z).amin(dim=1)).neg_()
 
     def added(self, residuals: Tensor) -> Tensor:
         """Nats that samples add to the code of a class, from their residuals."""
@@ -152,6 +157,7 @@ class Residuals:
             left = float((1 - h.mean()).clamp(min=1e-9))
             corrected = (h / h.mean()).pow(min(1 / left, STEEPEST)) * (h.mean() / left / alphas[j])
             out[j] = corrected.clamp(0, 1).cpu()
+        out = self.first.gathered(out)
         weights = torch.tensor(counts, dtype=torch.float64)[:, None].expand_as(out)
         return out, weights / weights.sum()
 

@@ -8,7 +8,7 @@ chosen here from the moments alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -93,6 +93,18 @@ class SecondMoments:
     def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
         """The same matrices with other factors."""
         return replace(self, stacks=stacks)
+
+    def select(self, classes: Iterable[int]) -> SecondMoments:
+        """Those of some classes, as far as they are here."""
+        wanted = set(classes)
+        rows = [row for row, j in enumerate(self.dense) if j in wanted]
+        stacks = []
+        for stack in self.stacks:
+            of = [row for row, j in enumerate(stack.classes) if j in wanted]
+            if of:
+                stacks.append(Stack(tuple(stack.classes[row] for row in of), stack.B[of]))
+        dense = tuple(self.dense[row] for row in rows)
+        return replace(self, dense=dense, Sigma=self.Sigma[rows], stacks=tuple(stacks))
 
     @property
     def ranks(self) -> Ranks:

@@ -67,14 +67,35 @@ class Subspaces:
     bases: Sequence[Tensor]
 
     @classmethod
-    def of(cls, moments: SecondMoments, n_components: int, n_values: int) -> Subspaces:
-        """Subspaces of second moments, on the CPU; parameters as for `principal_subspaces`."""
-        spectra = torch.zeros(moments.n_classes, n_values, dtype=torch.float64)
-        bases = {}
-        for j, values, basis, trace in principal_subspaces(moments, n_components, n_values):
-            spectra[j, : len(values)] = (values / trace).clamp(min=0)
-            bases[j] = basis.cpu()
-        return cls(spectra, [bases[j] for j in range(moments.n_classes)])
+    def of(
+        cls,
+        moments: SecondMoments,
+        n_components: int,
+        n_values: int,
+        classes: Sequence[int] | None = None,
+    ) -> Subspaces:
+        """Subspaces of second moments, on the CPU.
+
+        Parameters
+        ----------
+        moments, n_components, n_values
+            As for `principal_subspaces`.
+        classes : sequence of int, default=None
+            The indices of some classes; None means all of all processes.
+        """
+        chosen = range(moments.n_classes) if classes is None else classes
+        row = {j: row for row, j in enumerate(chosen)}
+        spectra = torch.zeros(len(row), n_values, dtype=torch.float64)
+        bases = torch.zeros(len(row), n_components, moments.n_features, dtype=torch.float64)
+        sizes = torch.zeros(len(row), dtype=torch.int64)
+        some = moments.select(chosen)
+        for j, values, basis, trace in principal_subspaces(some, n_components, n_values):
+            spectra[row[j], : len(values)] = (values / trace).clamp(min=0)
+            bases[row[j], : basis.shape[1]] = basis.mT
+            sizes[row[j]] = basis.shape[1]
+        for found in (spectra, bases, sizes):
+            moments.ranks.sum_(found)
+        return cls(spectra, [B[:size].mT for B, size in zip(bases, sizes.tolist(), strict=True)])
 
     def angles(self, i: int, j: int) -> Tensor:
         """Principal angles between the subspaces of two classes, in degrees, ascending.

@@ -23,10 +23,11 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import on_device
-from redunet.core.covariance import covariance, in_float64, mean_variance
+from redunet.core.covariance import in_float64, mean_variance, sum_of_scatters
 from redunet.core.factors import inverse_root
 from redunet.core.linalg import add_identity
 from redunet.core.moments import ClassMoments
+from redunet.core.share import Share
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,13 @@ class Whitening:
     A: Tensor
 
     @classmethod
-    def from_moments(cls, moments: ClassMoments, ridge: float, device: str = "cpu") -> Whitening:
+    def from_moments(
+        cls,
+        moments: ClassMoments,
+        ridge: float,
+        device: str = "cpu",
+        share: Share | None = None,
+    ) -> Whitening:
         """The map of given class moments.
 
         Parameters
@@ -52,9 +59,12 @@ class Whitening:
             ρ as a share of the mean eigenvalue of W, tr W / d. Where nothing
             varies within classes, W = 0 and A = I.
         device : str, default="cpu"
+        share : Share, default=None
+            Which classes these are, where others are in other processes.
         """
         means, S = in_float64(moments, device)
-        W = covariance(S, means, moments.counts)
+        share = share or Share.of(moments)
+        W = share.ranks.sum_(sum_of_scatters(S, means, moments.counts)).div_(sum(share.counts))
         mean = mean_variance(W)
         if mean <= 0:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))

@@ -1,9 +1,11 @@
-"""Learning on many machines: the same model, to the byte, as learning on one.
+"""Many processes and machines: the same model, to the byte, and the same labels, as on one.
 
 `learn` and `unlearn` take data that is spread over the workers of a Dask cluster.
-They need the packages of ``redunet[dask]``.
+They need the packages of ``redunet[dask]``. `group` lets several processes build and answer
+together, each with some of the classes of a model.
 """
 
+from redunet.distributed.group import group
 from redunet.distributed.learning import learn, unlearn
 
-__all__ = ["learn", "unlearn"]
+__all__ = ["group", "learn", "unlearn"]

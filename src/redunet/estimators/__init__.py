@@ -24,6 +24,8 @@ from redunet.estimators.nearest_mean import NearestMean
 from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
 from redunet.estimators.ranpac import RanPAC
 from redunet.estimators.ridge import Ridge
+from redunet.estimators.shared_file import load_share
+from redunet.estimators.sharing import current
 from redunet.estimators.slda import SLDA
 
 __all__ = [
@@ -125,12 +127,31 @@ def load(
     >>> load(path)
     Ridge()
     """
-    read = Model.load(path, lambda values: _kind_of(values)._made_with(values)._plain_settings())
+    ranks = current()
+    if ranks.size == 1:
+        read = Model.load(path, _checked)
+    else:
+        read = load_share(path, _checked_network, ranks)
     model = _kind_of(read.settings)._restored(read)
     here = {"device": device, "memory": memory}
     own = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in here.items() if name in own})
     return model
+
+
+def _checked(settings: Any) -> dict[str, Any]:
+    """The settings in a file, checked."""
+    return _kind_of(settings)._made_with(settings)._plain_settings()
+
+
+def _checked_network(settings: Any) -> dict[str, Any]:
+    """The same of a network; others have nothing to share among processes but sums."""
+    if _kind_of(settings) is not ReduNetClassifier:
+        raise SettingsError(
+            f"expected the model of a network in a group of processes, got {settings['kind']!r}: "
+            f"use one process"
+        )
+    return _checked(settings)
 
 
 def _kind_of(settings: dict[str, Any]) -> type[Estimator]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -35,6 +36,8 @@ from redunet.estimators.settings import (
     parse_memory,
     resolve_device,
 )
+from redunet.estimators.shared_file import load_share
+from redunet.estimators.sharing import current, refuse_group
 from redunet.estimators.tuning import Tuning, tune
 from redunet.estimators.unlabelled import LearnsUnlabelled
 from redunet.estimators.use import Use
@@ -182,7 +185,7 @@ class ReduNetClassifier(
         """
         use = self._use()
         scores = use.answer(X, scores_to_compare, same_label)
-        labels = np.asarray(use.state.moments.labels)
+        labels = np.asarray(use.state.labels)
         predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
         if reject is None:
             return predicted
@@ -202,8 +205,7 @@ class ReduNetClassifier(
         use = self._use()
         residuals = use.residuals()
         added = [
-            residuals.added(residuals(use.vectors(rows)).amin(dim=1)).cpu()
-            for rows in use.passes(X)
+            residuals.added(residuals.nearest(use.vectors(rows))).cpu() for rows in use.passes(X)
         ]
         novelty: NDArray[np.float64] = torch.cat(added).numpy()
         return novelty
@@ -323,6 +325,7 @@ class ReduNetClassifier(
         self
             With the settings chosen, and ``tuning_``: what was tried.
         """
+        refuse_group("tune")
         found = tune(self, X, y, budget=budget, search=search, progress=progress)
         self.set_params(**found.chosen)
         self.tuning_ = found
@@ -382,6 +385,14 @@ class ReduNetClassifier(
             return Use(name, state, self._settings(), device, memory, run.exact)
 
         return state.kept.get("use", tuple(self.get_params(deep=False).values()), checked)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model from a file; a group of processes shares its classes among them."""
+        ranks = current()
+        if ranks.size == 1:
+            return super().load(path)
+        return cls._restored(load_share(path, lambda v: cls._made_with(v)._plain_settings(), ranks))
 
     @classmethod
     def name(cls) -> str:

@@ -11,12 +11,16 @@ from redunet.core.fused_network import FusedNetwork
 from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
+from redunet.core.ranks import largest
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments
+from redunet.core.share import Share
+from redunet.core.shared_readouts import shared_read_out
 from redunet.core.whitening import Whitening
 from redunet.estimators.settings import Settings
+from redunet.estimators.sharing import current, shared
 from redunet.estimators.state import Kept, State
 
 
@@ -33,32 +37,40 @@ class Network:
     network : ReduNet
     whitening : Whitening, or None
         Before the first layer.
+    moments : ClassMoments
+        That it was built from: of all classes, or of those of this process.
+    share : Share, or None
+        In the second case.
     kept : Kept
         The read-out, which is dropped with the network.
     """
 
     network: ReduNet
     whitening: Whitening | None
+    moments: ClassMoments
+    share: Share | None
     kept: Kept = field(default_factory=Kept)
 
     @classmethod
     def of(cls, state: State, settings: Settings, device: str, memory: int) -> Network:
         """The network, built when first needed; layers are kept where they fit the memory."""
-        key = (settings.whitening, settings.eps, settings.schedule, settings.dtype, device, memory)
+        about = settings.whitening, settings.eps, settings.schedule, settings.dtype
+        key = (*about, device, memory, current())
         return state.kept.get("network", key, lambda: cls._build(state, settings, device, memory))
 
     @classmethod
     def _build(cls, state: State, settings: Settings, device: str, memory: int) -> Network:
-        moments = state.total
+        moments, share = shared(state.total, state.part)
+        ranks = current()
         whitening = Sigma = means = first = None
         if settings.whitening is None:  # networks of other settings begin with the same
             first = state.kept.get(
                 "first",
-                (settings.dtype, device),
-                lambda: SecondMoments.of(moments, settings.torch_dtype, device),
+                (settings.dtype, device, ranks),
+                lambda: SecondMoments.of(moments, settings.torch_dtype, device, share),
             )
         else:
-            whitening = Whitening.from_moments(moments, settings.whitening, device)
+            whitening = Whitening.from_moments(moments, settings.whitening, device, share)
             Sigma, means = whitening.moments(moments, settings.torch_dtype)
         network = build_network(
             moments,
@@ -70,10 +82,11 @@ class Network:
             Sigma=Sigma,
             means=means,
             first=first,
+            share=share,
         )
         layers = network.layers
-        if layers.n_bytes <= memory:
-            return cls(replace(network, layers=layers.keeping()), whitening)
+        if largest(ranks, layers.n_bytes) <= memory:  # all processes keep them, or none
+            return cls(replace(network, layers=layers.keeping()), whitening, moments, share)
         k, d = len(moments), moments.n_features
         state.warn_once(
             f"{settings.n_layers} layers take {layers.n_bytes / 1e9:.3g} GB, more than memory="
@@ -82,13 +95,15 @@ class Network:
             f"raise memory to keep them, or predict many samples in one call",
             StreamingWarning,
         )
-        return cls(network, whitening)
+        return cls(network, whitening, moments, share)
 
     def fused(self, settings: Settings, n_components: int, memory: int) -> FusedNetwork:
         """The network with the fusions that answer for it; makes a pass if none was made."""
 
         def made() -> FusedNetwork:
             network, most = self.network, 0 if self._too_large(settings, memory) else memory // 2
+            if self.share is not None:  # fusions would have to be chosen by all processes
+                return FusedNetwork(network, settings.confidence)
             fusions = self.kept.get(
                 "fusions", None, lambda: candidates(network, most) if most else []
             )
@@ -104,28 +119,27 @@ class Network:
         offloaded = isinstance(layers, LayerStream) and layers.first.allocate != in_memory
         return offloaded and layers.n_bytes > settings.n_layers * memory
 
-    def residuals(
-        self, moments: ClassMoments, settings: Settings, device: str, memory: int
-    ) -> Residuals:
+    def residuals(self, settings: Settings, device: str, memory: int) -> Residuals:
         """What measures how far samples are from classes, in the features before any map."""
 
         def made() -> Residuals:
-            layers = self.network.layers
-            if self.whitening is None and isinstance(layers, LayerStream):
-                first = layers.first  # the network's own, and so in memory once
+            moments, share = self.moments, self.share or Share.of(self.moments)
+            if self.whitening is None:
+                first = self.network.layers.first  # the network's own, and so in memory once
             else:
-                first = SecondMoments.of(moments, settings.torch_dtype, device)
-            means = moments.means(device=device)
-            return Residuals.of(first, means, moments.counts, settings.eps, memory // 2)
+                first = SecondMoments.of(moments, settings.torch_dtype, device, self.share)
+            means = share.rows(moments.means(device=device))
+            return Residuals.of(first, means, share.counts, settings.eps, memory // 2)
 
         return self.kept.get("residuals", memory, made)
 
     def readout(self, settings: Settings, n_components: int) -> Readout:
         """The read-out of the network's last moments."""
+        make = read_out if self.share is None else shared_read_out
         return self.kept.get(
             "readout",
             (settings.readout, n_components, settings.ridge),
-            lambda: read_out(self.network, settings.readout, n_components, settings.ridge),
+            lambda: make(self.network, settings.readout, n_components, settings.ridge),
         )
 
     def temperature(self, settings: Settings, n_components: int, memory: int) -> float:

@@ -18,6 +18,7 @@ from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
+from redunet.estimators.sharing import refuse_part
 from redunet.estimators.state import State
 
 SELF_LABELLED = "self_labelled."
@@ -41,6 +42,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; equal models give equal files, to the byte."""
+        refuse_part(self.state.part, "save")
         storage.save(path, *self._state())
 
     @classmethod
@@ -66,7 +68,7 @@ class Model:
                 checked(content["settings"]),
                 State(
                     Embedding.from_state(content["embedding"], small),
-                    _checked_names(content["feature_names"]),
+                    checked_names(content["feature_names"]),
                     ClassMoments.from_tensors(content["labels"], tensors, allocate),
                     content.get("resize", False),
                     EncoderId(**content["encoder"]) if "encoder" in content else None,
@@ -76,7 +78,7 @@ class Model:
                     else None,
                 ),
             )
-            model._check()
+            model.check()
             if "n_columns" not in tensors:  # an early file may hold all columns of any class
                 others = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
                 tensors = others | model.state.moments.to_tensors()
@@ -95,7 +97,8 @@ class Model:
             raise ModelFileError(f"{path} holds other things than a model of this version")
         return model
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise a DataError where parts of the state do not go together."""
         state = self.state
         if state.embedding.n_features(state.n_features_in) != state.moments.n_features:
             raise DataError("expected as many features as the moments have")
@@ -152,7 +155,8 @@ def _self_labelled(
     return ClassMoments.from_tensors(content["self_labelled"], own, allocate)
 
 
-def _checked_names(names: Any) -> tuple[str, ...] | None:
+def checked_names(names: Any) -> tuple[str, ...] | None:
+    """Names of columns, as a file holds them."""
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -16,11 +16,12 @@ from sklearn import exceptions
 from sklearn.base import BaseEstimator
 
 import redunet
-from redunet.core.moments import ClassMoments
+from redunet.core.moments import ClassMoments, Label
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.rejection import Calibration
+from redunet.estimators.sharing import Part, refuse_part
 from redunet.features import FeatureMap
 
 T = TypeVar("T")
@@ -76,6 +77,9 @@ class State:
         classes are among those of ``moments``.
     calibration : Calibration, default=None
         How novel validation samples were to these very moments.
+    part : Part, default=None
+        What is known of all classes, where the moments are of some, and other processes have
+        the others.
     kept : Kept
         What was computed from the moments.
     warned : set of type
@@ -89,6 +93,7 @@ class State:
     encoder: EncoderId | None = None
     self_labelled: ClassMoments | None = None
     calibration: Calibration | None = None
+    part: Part | None = None
     kept: Kept = field(default_factory=Kept)
     warned: set[type[Warning]] = field(default_factory=set)
 
@@ -96,6 +101,18 @@ class State:
     def n_features_in(self) -> int:
         """The number of values of a raw sample."""
         return self.embedding.n_columns(self.moments.n_features)
+
+    @property
+    def counts(self) -> dict[Label, int]:
+        """Samples that people labelled, by class, in the order of the labels."""
+        if self.part is not None:
+            return self.part.counts
+        return dict(zip(self.moments.labels, self.moments.counts, strict=True))
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The classes, sorted."""
+        return self.moments.labels if self.part is None else tuple(self.part.counts)
 
     @property
     def total(self) -> ClassMoments:
@@ -109,6 +126,7 @@ class State:
         self, moments: ClassMoments, self_labelled: ClassMoments | None = None
     ) -> State:
         """The state with other moments of the same input, and no calibration any more."""
+        refuse_part(self.part, "change")
         if not len(moments):
             raise DataError(
                 "expected at least one class to remain, but this would withdraw the last one: "
@@ -182,12 +200,28 @@ class Fitted(BaseEstimator):
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes seen, sorted: ndarray of shape (k,)."""
-        return np.asarray(self._fitted().moments.labels)
+        return np.asarray(self._fitted().labels)
+
+    @property
+    def class_counts_(self) -> dict[Label, int]:
+        """The samples of each class that were learnt with their labels, in the order of classes."""
+        return self._fitted().counts
+
+    @property
+    def self_labelled_counts_(self) -> dict[Label, int]:
+        """The samples of each class that the model labelled itself; none of most."""
+        state = self._fitted()
+        if state.part is not None:
+            return state.part.self_labelled
+        own = state.self_labelled
+        return {} if own is None else dict(zip(own.labels, own.counts, strict=True))
 
     @property
     def moments_(self) -> ClassMoments:
         """All that is remembered of the samples that were learnt with their labels."""
-        return self._fitted().moments
+        state = self._fitted()
+        refuse_part(state.part, "give the moments of")
+        return state.moments
 
     @property
     def self_labelled_(self) -> ClassMoments | None:
@@ -195,7 +229,9 @@ class Fitted(BaseEstimator):
 
         They are not part of ``moments_``, which is about the samples that people labelled.
         """
-        return self._fitted().self_labelled
+        state = self._fitted()
+        refuse_part(state.part, "give the moments of")
+        return state.self_labelled
 
     @property
     def rejection_calibrated_(self) -> bool:
@@ -206,6 +242,11 @@ class Fitted(BaseEstimator):
     def n_features_in_(self) -> int:
         """The number of values of a raw sample."""
         return self._fitted().n_features_in
+
+    @property
+    def n_features_out_(self) -> int:
+        """The number of features that are learnt of a sample, after the feature map."""
+        return self._fitted().moments.n_features
 
     @property
     def feature_map_(self) -> FeatureMap | None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -198,6 +199,71 @@ def version(path: str | os.PathLike[str]) -> int:
     )
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in a model file, in bytes; its dtype is "I64" for whole numbers."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a model file says before its tensors.
+
+    Parameters
+    ----------
+    version : int
+    content : what was saved with the tensors
+    checksum : str
+        Of everything, as `Digest` computes it.
+    places : dict from name to Place
+    """
+
+    version: int
+    content: Any
+    checksum: str
+    places: dict[str, Place]
+
+
+def header(path: str | os.PathLike[str]) -> Header:
+    """What a model file says before its tensors; only that is read."""
+
+    def taken(found: Any) -> Header:
+        entry = json.loads(found.pop("__metadata__")[_ENTRY])
+        start = 8 + length
+        places = {}
+        for name, of in found.items():
+            begin, end = map(int, of["data_offsets"])
+            places[name] = Place(of["dtype"], tuple(of["shape"]), start + begin, end - begin)
+        return Header(int(entry["version"]), entry["content"], entry["checksum"], places)
+
+    with open_regular(path) as file:
+        length = int.from_bytes(file.read(8), "little")
+    return _of_header(path, taken)
+
+
+class Digest:
+    """The checksum of a model file, of its tensors in the order of their names."""
+
+    def __init__(self, version: int, content: Any) -> None:
+        self._digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
+
+    def begin(self, name: str, dtype: torch.dtype, shape: Sequence[int]) -> None:
+        """A tensor; its bytes follow."""
+        self._digest.update(_canonical([name, str(dtype), list(shape)]))
+
+    def update(self, data: Any) -> None:
+        """Some bytes of it."""
+        self._digest.update(data)
+
+    def hex(self) -> str:
+        """The checksum, once all tensors are through."""
+        return self._digest.hexdigest()
+
+
 def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:
     try:
         with open_regular(path) as file:
@@ -222,11 +288,11 @@ def _parts(tensors: Mapping[str, Tensor], content: Any) -> Iterator[memoryview]:
     """The same one after another: the header, then each tensor."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
     version = _version(tensors, content)
-    digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
+    digest = Digest(version, content)
     for name, tensor in plain.items():
-        digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
-        digest.update(_bytes_of(tensor))
-    entry = {"version": version, "content": content, "checksum": digest.hexdigest()}
+        digest.begin(name, tensor.dtype, tensor.shape)
+        digest.update(bits(tensor))
+    entry = {"version": version, "content": content, "checksum": digest.hex()}
     header: dict[str, Any] = {"__metadata__": {_ENTRY: _canonical(entry).decode("ascii")}}
     # As the library orders them: the widest first, so that all are aligned.
     ordered = sorted(plain.items(), key=lambda item: (_ORDER[item[1].dtype], item[0]))
@@ -239,10 +305,11 @@ def _parts(tensors: Mapping[str, Tensor], content: Any) -> Iterator[memoryview]:
     text += b" " * (-len(text) % 8)
     yield memoryview(len(text).to_bytes(8, "little") + text)
     for _, tensor in ordered:
-        yield _bytes_of(tensor)
+        yield bits(tensor)
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
+def bits(tensor: Tensor) -> Any:
+    """The memory of a tensor on the CPU, as bytes, without a copy where it is contiguous."""
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 

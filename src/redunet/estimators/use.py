@@ -63,7 +63,7 @@ class Use:
 
     def residuals(self) -> Residuals:
         """What measures how far samples are from classes, made if it is not there yet."""
-        return self.built().residuals(self.state.total, self.settings, self.device, self.memory)
+        return self.built().residuals(self.settings, self.device, self.memory)
 
     def drawn(self) -> tuple[Tensor, Tensor]:
         """Residuals and weights as `Residuals.drawn` gives them, drawn if they were not yet."""

@@ -151,7 +151,7 @@ def samples_for(model: Estimator, batch: Batch) -> NDArray[Any]:
 
 def label_type(model: Estimator) -> type:
     """What the model's labels are: int or str."""
-    return type(model.moments_.labels[0])
+    return type(model.classes_.tolist()[0])
 
 
 def labels_like(labels: NDArray[Any], kind: type | None) -> NDArray[Any]:

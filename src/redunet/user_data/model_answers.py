@@ -104,7 +104,7 @@ def evaluate(
 
 def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
     total = sum(pairs.values())
-    names = sorted({*model.moments_.labels, *(true for true, _ in pairs)})
+    names = sorted({*model.classes_.tolist(), *(true for true, _ in pairs)})
     matrix = [[pairs[true, given] for given in names] for true in names]
     rows = []
     for index, label in enumerate(names):
@@ -131,7 +131,7 @@ def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
 
 
 def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
-    unknown = sorted({true for true, _ in pairs} - set(model.moments_.labels))
+    unknown = sorted({true for true, _ in pairs} - set(model.classes_.tolist()))
     if not unknown:
         return []
     words = ", ".join(map(repr, unknown[:10]))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from redunet.core.covariance import class_means
 from redunet.core.fused_network import same_label
@@ -38,7 +37,7 @@ def verify(path: Path) -> Found:
         "format": storage.version(path),
         "classes": len(model.moments_),
         "samples": sum(model.moments_.counts),
-        "self_labelled": sum(_self_labelled(model).values()),
+        "self_labelled": sum(model.self_labelled_counts_.values()),
         "features": model.moments_.n_features,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "notes": [],
@@ -59,9 +58,9 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         compared, those with the most samples, as there are many pairs.
     """
     model = load(path, device, memory)
-    moments = model.moments_
-    few = {label: None for label in moments if moments[label].count < moments.n_features}
-    compared, own = _compared(moments), _self_labelled(model)
+    counts, d = model.class_counts_, model.n_features_out_
+    few = {label: None for label, n in counts.items() if n < d}
+    compared, own = _compared(list(counts.values())), model.self_labelled_counts_
     return {
         "model": str(path),
         "estimator": model.name(),
@@ -69,15 +68,15 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         "classes": [
             {
                 "class": label,
-                "samples": moments[label].count,
+                "samples": n,
                 "self_labelled": own.get(label, 0),
                 "fewer_than_features": label in few,
             }
-            for label in moments
+            for label, n in counts.items()
         ],
-        "samples": sum(moments.counts),
+        "samples": sum(counts.values()),
         "self_labelled": sum(own.values()),
-        "features": moments.n_features,
+        "features": d,
         "inputs": model.n_features_in_,
         "columns": _names(model),
         "encoder": None if model.encoder_ is None else model.encoder_.to_dict(),
@@ -87,9 +86,9 @@ def inspect(path: Path, device: str, memory: str) -> Found:
             "input_range": model.input_range,
         },
         "feature_map": _feature_map(model),
-        "compared": [moments.labels[index] for index in compared],
+        "compared": [list(counts)[index] for index in compared],
         **(
-            _of_means(moments, compared)
+            _of_means(model.moments_, compared)
             if isinstance(model, ClosedForm)
             else _of_network(model, compared)
         ),
@@ -97,9 +96,8 @@ def inspect(path: Path, device: str, memory: str) -> Found:
     }
 
 
-def _compared(moments: ClassMoments) -> list[int]:
+def _compared(counts: list[int]) -> list[int]:
     """The classes to compare with each other, by index: all, or those with the most samples."""
-    counts = moments.counts
     largest = sorted(range(len(counts)), key=lambda index: -counts[index])
     return sorted(largest[:MOST_COMPARED])
 
@@ -110,10 +108,11 @@ def _of_means(moments: ClassMoments, compared: list[int]) -> Found:
 
 
 def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
-    network, r = model.network_, Settings.of(model).components(model.moments_.n_features)
+    network, r = model.network_, Settings.of(model).components(model.n_features_out_)
+    layers = network.layers
     fused = model.fused_network_
     rates = network.rates()
-    probes = network.layers.probes(DRAWN) if len(network.layers) else None
+    probes = layers.probes(DRAWN) if len(layers) else None
     if probes is not None:
         fused.answer(probes, scores_to_compare(model.readout_), same_label)
     return {
@@ -123,23 +122,17 @@ def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
         "delta_R": [rate.delta_R for rate in rates],
         "closeness": {
             "components": r,
-            "input": _angles(next(network.moments())[compared], r),
-            "last": _angles(network.last_moments()[compared], r),
+            "input": _angles(layers.first, compared, r),
+            "last": _angles(layers.last, compared, r),
         },
     }
 
 
-def _angles(Sigma: Tensor, r: int) -> Found:
-    spaces = Subspaces.of(SecondMoments.of_matrices(Sigma), r, r)
-    every = range(len(Sigma))
+def _angles(moments: SecondMoments, compared: list[int], r: int) -> Found:
+    spaces = Subspaces.of(moments, r, r, compared)
+    every = range(len(compared))
     smallest = [[float(spaces.angles(i, j)[0]) if i != j else 0.0 for j in every] for i in every]
     return {"smallest": smallest, "mean": spaces.closeness().tolist()}
-
-
-def _self_labelled(model: Estimator) -> dict[Any, int]:
-    """How many samples of each class the model labelled itself."""
-    own = model.self_labelled_
-    return {} if own is None else dict(zip(own, own.counts, strict=True))
 
 
 def _names(model: Estimator) -> list[str] | None:
@@ -162,20 +155,21 @@ def _feature_map(model: Estimator) -> Found | None:
 
 def _notes(model: Estimator, few: list[Any], n_compared: int) -> list[str]:
     notes = []
-    if model.self_labelled_ is not None:
+    own = sum(model.self_labelled_counts_.values())
+    if own:
         notes.append(
-            f"{sum(model.self_labelled_.counts):,} samples more were labelled by the model itself, "
+            f"{own:,} samples more were labelled by the model itself, "
             f"and are kept apart: `redunet forget MODEL --unlabelled` withdraws them"
         )
-    if n_compared < len(model.moments_):
+    if n_compared < len(model.classes_):
         notes.append(
-            f"{n_compared} of {len(model.moments_):,} classes are compared with each other, those "
+            f"{n_compared} of {len(model.classes_):,} classes are compared with each other, those "
             f"with the most samples"
         )
     if few:
         shown = ", ".join(map(repr, few[:10])) + (", …" if len(few) > 10 else "")
         notes.append(
-            f"{len(few)} of {len(model.moments_)} classes have fewer samples than features "
+            f"{len(few)} of {len(model.classes_)} classes have fewer samples than features "
             f"({shown}): their moments come close to the samples themselves"
         )
     return [*notes, *held(model)]

@@ -1,0 +1,155 @@
+"""Several processes that build and answer together, each with some of the classes.
+
+They are started by ``torchrun``, or by anything else that sets what PyTorch reads: RANK,
+WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from redunet.core.ranks import ALONE, Ranks
+from redunet.errors import GroupError, SettingsError
+from redunet.estimators.sharing import together
+
+FIRST_MEETING = timedelta(minutes=1)
+"""How long a process waits for the others to appear."""
+
+LONGEST_WAIT = timedelta(minutes=30)
+"""How long a process waits for the part of another. One that ends is noticed at once; this is for
+one that does not answer any more. It has to be longer than a layer takes."""
+
+
+_store: dist.Store | None = None
+"""What processes of a group can write into, even when one of them has ended."""
+
+
+class TorchRanks:
+    """The processes of ``torch.distributed``'s default group.
+
+    Parameters
+    ----------
+    by_nccl : bool
+        Whether GPUs talk to each other; otherwise tensors go through the memory of the CPU.
+
+    Attributes
+    ----------
+    messages : int
+        Reductions that this process has taken part in.
+    n_bytes : int
+        The bytes of the tensors that were reduced.
+    """
+
+    def __init__(self, by_nccl: bool) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.messages = self.n_bytes = 0
+        self._by_nccl = by_nccl
+
+    def sum_(self, part: Tensor) -> Tensor:
+        """Turn the part of this process into the sum over all processes, in place."""
+        return self._reduce_(part, dist.ReduceOp.SUM)
+
+    def max_(self, part: Tensor) -> Tensor:
+        """Turn the part of this process into the largest of all processes, in place."""
+        return self._reduce_(part, dist.ReduceOp.MAX)
+
+    def _reduce_(self, part: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
+        self.messages += 1
+        self.n_bytes += part.nbytes
+        sent = part.contiguous() if self._by_nccl else part.cpu().contiguous()
+        try:
+            dist.all_reduce(sent, how)
+        except RuntimeError as error:  # a peer's connection is closed, or nothing came in time
+            raise GroupError(
+                f"expected {self.size} processes to work together, but one has ended or does not "
+                f"answer, so this one stops: see what the others say, and start all of them again"
+            ) from error
+        return part if sent is part else part.copy_(sent)
+
+
+@contextmanager
+def group() -> Iterator[Ranks]:
+    """Build and answer together with other processes, within the block.
+
+    All processes run the same program on the same data. In the block `ReduNetClassifier.load`
+    reads, in each process, the moments of its share of the classes. Models that were learnt
+    in the process itself are built and asked together as well. All have to be asked for the same,
+    in the same order, and all get the same answer.
+
+    Yields
+    ------
+    Ranks
+        With ``rank``, the number of this process, and ``size``, how many there are: 1 where the
+        program was started as usual, without torchrun.
+
+    Examples
+    --------
+    ``torchrun --nproc-per-node 4 program.py``, with program.py::
+
+        from redunet import ReduNetClassifier
+        from redunet.distributed import group
+
+        with group() as ranks:
+            labels = ReduNetClassifier.load("birds.safetensors").predict(X)
+            if ranks.rank == 0:
+                print(labels)
+    """
+    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    begun_here = not dist.is_initialized()
+    by_nccl = _by_nccl()
+    if begun_here:
+        _begin(by_nccl)
+    try:
+        ranks = TorchRanks(by_nccl)
+        with together(ranks):
+            yield ranks
+    finally:
+        if begun_here:
+            dist.destroy_process_group()
+
+
+def first_to(what: str) -> bool:
+    """Whether this process is the first of its group that asks; where that is unknown, it is."""
+    global _store
+    try:
+        return _store is None or int(_store.add(f"redunet/{what}", 1)) == 1
+    except RuntimeError:  # the process that keeps the store has ended
+        return True
+
+
+def _by_nccl() -> bool:
+    """Whether each process of this machine has a GPU of its own; takes it, where there are some."""
+    n, local = torch.cuda.device_count(), int(os.environ.get("LOCAL_RANK", "0"))
+    if n:
+        torch.cuda.set_device(local % n)
+    return dist.is_nccl_available() and 0 < int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= n
+
+
+def _begin(by_nccl: bool) -> None:
+    """Meet the other processes, and connect to them."""
+    global _store
+    try:
+        store, rank, size = next(dist.rendezvous("env://", timeout=FIRST_MEETING))
+        if store.add("redunet/met", 1) == size:
+            store.set("redunet/all met", "")
+        store.wait(["redunet/all met"], FIRST_MEETING)
+        backend = "cpu:gloo,cuda:nccl" if by_nccl else "gloo"
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT
+        )
+    except (RuntimeError, ValueError) as error:
+        where = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+        raise SettingsError(
+            f"expected to meet {os.environ.get('WORLD_SIZE')} processes at {where} within "
+            f"{FIRST_MEETING.seconds} s, but could not: start all of them with torchrun"
+        ) from error
+    _store = store

@@ -13,8 +13,9 @@ from typer.core import TyperGroup
 
 from redunet import interrupts
 from redunet.cli import streams
+from redunet.cli.on_ranks import check_command
 from redunet.cli.terminal import note
-from redunet.errors import ReduNetError
+from redunet.errors import GroupError, ReduNetError
 
 EXIT_CODES = (
     "Exit codes: 0, done; 1, stopped before the end, by Ctrl-C, out of memory, or because the "
@@ -78,6 +79,12 @@ class OneLineErrors(TyperGroup):
             command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help or "")
         return command
 
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """The command that the words ask for, unless it is not for so many processes."""
+        found = super().resolve_command(ctx, args)
+        check_command(found[0] or "")
+        return found
+
     def get_params(self, ctx: Any) -> Any:
         """The options of the program itself."""
         return _without_types(super().get_params(ctx))
@@ -100,6 +107,7 @@ def _without_types(params: Any) -> Any:
 
 def _exit_code(error: BaseException | None) -> int:
     """Say in one line what went wrong; what nobody foresaw is raised again."""
+    streams.claim_last_line()
     if isinstance(error, _StoppedError):
         note(str(error))
         return 1
@@ -110,6 +118,9 @@ def _exit_code(error: BaseException | None) -> int:
         streams.discard()
         if not error.broken_pipe:
             note(f"{error}; {interrupts.state()}")
+        return 1
+    if isinstance(error, GroupError):
+        note(f"{error}; {interrupts.state()}")
         return 1
     if isinstance(error, ReduNetError):
         note(str(error))

@@ -14,6 +14,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from redunet.core.ranks import ALONE, Ranks
 from redunet.errors import GroupError, SettingsError
@@ -25,10 +26,6 @@ FIRST_MEETING = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(minutes=30)
 """How long a process waits for the part of another. One that ends is noticed at once; this is for
 one that does not answer any more. It has to be longer than a layer takes."""
-
-
-_store: dist.Store | None = None
-"""What processes of a group can write into, even when one of them has ended."""
 
 
 class TorchRanks:
@@ -117,15 +114,6 @@ def group() -> Iterator[Ranks]:
             dist.destroy_process_group()
 
 
-def first_to(what: str) -> bool:
-    """Whether this process is the first of its group that asks; where that is unknown, it is."""
-    global _store
-    try:
-        return _store is None or int(_store.add(f"redunet/{what}", 1)) == 1
-    except RuntimeError:  # the process that keeps the store has ended
-        return True
-
-
 def _by_nccl() -> bool:
     """Whether each process of this machine has a GPU of its own; takes it, where there are some."""
     n, local = torch.cuda.device_count(), int(os.environ.get("LOCAL_RANK", "0"))
@@ -136,9 +124,8 @@ def _by_nccl() -> bool:
 
 def _begin(by_nccl: bool) -> None:
     """Meet the other processes, and connect to them."""
-    global _store
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=FIRST_MEETING))
+        store, rank, size = next(rendezvous("env://", timeout=FIRST_MEETING))
         if store.add("redunet/met", 1) == size:
             store.set("redunet/all met", "")
         store.wait(["redunet/all met"], FIRST_MEETING)
@@ -152,4 +139,3 @@ def _begin(by_nccl: bool) -> None:
             f"expected to meet {os.environ.get('WORLD_SIZE')} processes at {where} within "
             f"{FIRST_MEETING.seconds} s, but could not: start all of them with torchrun"
         ) from error
-    _store = store

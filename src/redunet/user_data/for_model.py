@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.encoders import Encoder, EncoderId, encoder_of
-from redunet.errors import DataError, ReduNetError
+from redunet.errors import DataError, GroupError, ReduNetError
 from redunet.estimators import Estimator
 from redunet.estimators.checked_input import checked_labels
 from redunet.estimators.settings import resolve_device
@@ -207,6 +207,8 @@ def at(source: Source, batch: Batch) -> Iterator[None]:
             # scikit-learn: arrays have no column names; here these are checked already.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             yield
+    except GroupError:  # about no data
+        raise
     except ReduNetError as error:
         raise type(error)(f"{_place(source, batch)}: {error}") from error
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -142,9 +141,15 @@ class SecondMoments:
             out[[row[j] for j in stack.classes]] = stack.B.mT @ stack.B
         return out if self.space is None else self.space.lift(out)
 
-    @cached_property
+    @property
     def sum(self) -> Tensor:
         """The second moments of all classes, added up: Tensor of shape (d, d), float64."""
+        if "_sum" not in self.__dict__:  # cached_property has a lock: threads could not meet
+            self.__dict__["_sum"] = self._summed()
+        total: Tensor = self.__dict__["_sum"]
+        return total
+
+    def _summed(self) -> Tensor:
         total = self.Sigma.sum(dim=0, dtype=torch.float64)
         for stack in self.stacks:
             rows = stack.rows.to(torch.float64)

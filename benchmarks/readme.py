@@ -156,6 +156,44 @@ def with_dask(text: str, path: Path) -> str:
     return between(text, f"dask table: ../benchmarks/results/{path.name}", body)
 
 
+def with_ranks(text: str, folder: Path) -> str:
+    """The text with the tables of the records of `benchmarks.ranks` in a folder."""
+    bodies = []
+    for path in sorted(folder.glob("ranks-*.json")):
+        found = json.loads(path.read_text())
+        about = [found["machine"][key] for key in ("cpu", "gpu", "date") if key in found["machine"]]
+        rows = [_rank_cells(row) for row in found["rows"]]
+        lines = [[*rows[0]], ["---", *["---:"] * (len(rows[0]) - 1)]]
+        lines += [[*row.values()] for row in rows]
+        threads = f"{found['machine']['threads']} thread a process"
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        bodies.append(f"{', '.join(about)}, {threads}:\n\n{table}")
+    return between(text, "ranks table: ../benchmarks/results", "\n\n".join(bodies))
+
+
+def _rank_cells(row: Row) -> dict[str, str]:
+    moved = row["bytes_to_build"] + row["bytes_to_label"]
+    messages = row["messages_to_build"] + row["messages_to_label"]
+    return {
+        "": row["case"],
+        "processes": str(row["ranks"]),
+        "memory of one, GB": f"{row['beyond_imports'] / 1e9:.2f}",
+        **(
+            {"GPU memory of one, GB": f"{row['peak_device_memory'] / 1e9:.2f}"}
+            if "peak_device_memory" in row
+            else {}
+        ),
+        "read, s": f"{row['read']:.1f}",
+        "build, s": f"{row['build']:.1f}",
+        f"label {row['labels_compared']:,}, s": f"{row['label']:.1f}",
+        "messages": str(messages) if messages else "–",
+        "bytes, MB": f"{moved / 1e6:.1f}" if messages else "–",
+        "sent by all, MB": f"{row['bytes_on_loopback'] / 1e6:.1f}" if messages else "–",
+        "labels that differ": str(row["labels_that_differ"]),
+        "scores differ by": f"{row['largest_difference_of_scores']:.0e}" if messages else "–",
+    }
+
+
 def _answer_cells(row: Row) -> dict[str, str]:
     cells = {"": row["case"]}
     for key, (head, scale) in _ANSWERS.items():
@@ -198,7 +236,8 @@ def main() -> None:
     tuning = HERE.parent / "docs" / "tuning.md"
     tuning.write_text(with_calibration(tuning.read_text(), HERE / "results" / "calibration.json"))
     scale = HERE.parent / "docs" / "scale.md"
-    scale.write_text(with_dask(scale.read_text(), HERE / "results" / "dask-cpu.json"))
+    text = with_ranks(scale.read_text(), HERE / "results")
+    scale.write_text(with_dask(text, HERE / "results" / "dask-cpu.json"))
 
 
 if __name__ == "__main__":

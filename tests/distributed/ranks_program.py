@@ -12,8 +12,8 @@ from redunet.estimators import ReduNetClassifier, load
 
 
 def main(folder: Path) -> None:
-    with group() as ranks:
-        for name in ("digits", "many"):
+    for name in ("digits", "many"):  # one group after another
+        with group() as ranks:
             model = load(folder / f"{name}.safetensors", "cpu")
             assert isinstance(model, ReduNetClassifier)
             X = np.load(folder / f"{name}.npy")

@@ -6,6 +6,7 @@ WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from redunet.core.ranks import ALONE, Ranks
@@ -28,13 +30,18 @@ LONGEST_WAIT = timedelta(minutes=30)
 one that does not answer any more. It has to be longer than a layer takes."""
 
 
+_meetings = itertools.count()
+
+
 class TorchRanks:
-    """The processes of ``torch.distributed``'s default group.
+    """The processes of a group of ``torch.distributed``.
 
     Parameters
     ----------
     by_nccl : bool
         Whether GPUs talk to each other; otherwise tensors go through the memory of the CPU.
+    members : ProcessGroup, default=None
+        None means the default group.
 
     Attributes
     ----------
@@ -44,10 +51,10 @@ class TorchRanks:
         The bytes of the tensors that were reduced.
     """
 
-    def __init__(self, by_nccl: bool) -> None:
+    def __init__(self, by_nccl: bool, members: dist.ProcessGroup | None = None) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.messages = self.n_bytes = 0
-        self._by_nccl = by_nccl
+        self._by_nccl, self._members = by_nccl, members
 
     def sum_(self, part: Tensor) -> Tensor:
         """Turn the part of this process into the sum over all processes, in place."""
@@ -62,7 +69,7 @@ class TorchRanks:
         self.n_bytes += part.nbytes
         sent = part.contiguous() if self._by_nccl else part.cpu().contiguous()
         try:
-            dist.all_reduce(sent, how)
+            dist.all_reduce(sent, how, self._members)
         except RuntimeError as error:  # a peer's connection is closed, or nothing came in time
             raise GroupError(
                 f"expected {self.size} processes to work together, but one has ended or does not "
@@ -98,20 +105,22 @@ def group() -> Iterator[Ranks]:
             if ranks.rank == 0:
                 print(labels)
     """
-    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if not dist.is_initialized() and os.environ.get("WORLD_SIZE", "1") == "1":
         yield ALONE
         return
-    begun_here = not dist.is_initialized()
     by_nccl = _by_nccl()
-    if begun_here:
-        _begin(by_nccl)
+    backend = "cpu:gloo,cuda:nccl" if by_nccl else "gloo"
+    members = None
+    if dist.is_initialized():  # by the program, perhaps for GPUs alone
+        members = dist.new_group(backend=backend, timeout=LONGEST_WAIT)
+    else:
+        _begin(backend)
     try:
-        ranks = TorchRanks(by_nccl)
+        ranks = TorchRanks(by_nccl, members)
         with together(ranks):
             yield ranks
     finally:
-        if begun_here:
-            dist.destroy_process_group()
+        dist.destroy_process_group(members)
 
 
 def _by_nccl() -> bool:
@@ -122,14 +131,14 @@ def _by_nccl() -> bool:
     return dist.is_nccl_available() and 0 < int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= n
 
 
-def _begin(by_nccl: bool) -> None:
+def _begin(backend: str) -> None:
     """Meet the other processes, and connect to them."""
     try:
         store, rank, size = next(rendezvous("env://", timeout=FIRST_MEETING))
-        if store.add("redunet/met", 1) == size:
-            store.set("redunet/all met", "")
-        store.wait(["redunet/all met"], FIRST_MEETING)
-        backend = "cpu:gloo,cuda:nccl" if by_nccl else "gloo"
+        store = PrefixStore(f"redunet/{next(_meetings)}", store)  # one may follow another
+        if store.add("met", 1) == size:
+            store.set("all met", "")
+        store.wait(["all met"], FIRST_MEETING)
         dist.init_process_group(
             backend, store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT
         )

@@ -124,13 +124,18 @@ def reset() -> None:
 
 
 def _interrupt(signum: int, frame: Any) -> None:
+    hear(signum)
+    if not _begun:
+        end()
+    raise KeyboardInterrupt
+
+
+def hear(signum: int) -> None:
+    """Record a signal to stop."""
     global _heard, _why
     if signum == signal.SIGTERM and not _heard:
         _why = "stopped, as another process of the group has ended"
     _heard = True
-    if not _begun:
-        end()
-    raise KeyboardInterrupt
 
 
 def end() -> NoReturn:

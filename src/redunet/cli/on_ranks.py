@@ -16,7 +16,7 @@ from redunet.errors import ReduNetError, SettingsError
 TOGETHER = ("predict", "evaluate", "inspect")
 """Commands that several processes can run together: none of them changes a model."""
 
-GRACE_SECONDS = 10
+GRACE_SECONDS = 5
 """How long an interrupted process may take to remove its unfinished files; torchrun waits 30."""
 
 
@@ -63,8 +63,9 @@ def _end_when_stuck() -> None:
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
     def watch() -> None:
-        while os.read(reading, 1)[0] not in (signal.SIGINT, signal.SIGTERM):
+        while (number := os.read(reading, 1)[0]) not in (signal.SIGINT, signal.SIGTERM):
             pass
+        interrupts.hear(number)
         time.sleep(GRACE_SECONDS)
         interrupts.end()
 

@@ -11,10 +11,10 @@ from redunet.distributed import group
 from redunet.estimators import ReduNetClassifier, load
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, device: str) -> None:
     for name in ("digits", "many"):  # one group after another
         with group() as ranks:
-            model = load(folder / f"{name}.safetensors", "cpu")
+            model = load(folder / f"{name}.safetensors", device)
             assert isinstance(model, ReduNetClassifier)
             X = np.load(folder / f"{name}.npy")
             found = {
@@ -31,4 +31,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
@@ -50,26 +51,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def answers(request: pytest.FixtureRequest, folder: Path) -> tuple[int, dict[str, Any]]:
-    """What each of several ranks answers."""
+@pytest.fixture(scope="module", params=[(2, "cpu"), (4, "cpu"), (2, "cuda")], ids=str)
+def answers(request: pytest.FixtureRequest, folder: Path) -> tuple[int, str, dict[str, Any]]:
+    """What each of several ranks answers; on a GPU they share it, unless there are several."""
     program = Path(__file__).with_name("ranks_program.py")
-    n = request.param
-    result = subprocess.run(torchrun(n, program, folder), capture_output=True, text=True)
+    n, device = request.param
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    result = subprocess.run(torchrun(n, program, folder, device), capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     names = [f"{name}-{rank}-of-{n}" for name in ("digits", "many") for rank in range(n)]
-    return n, {name: np.load(folder / f"{name}.npz") for name in names}
+    return n, device, {name: np.load(folder / f"{name}.npz") for name in names}
 
 
 @pytest.mark.parametrize("name", ["digits", "many"])
 def test_answers_are_those_of_one_process(
-    name: str, answers: tuple[int, dict[str, Any]], folder: Path
+    name: str, answers: tuple[int, str, dict[str, Any]], folder: Path
 ) -> None:
-    n, found = answers
-    model = load(folder / f"{name}.safetensors", "cpu").set_params(exact=True)
+    n, device, found = answers
+    model = load(folder / f"{name}.safetensors", device).set_params(exact=True)
     assert isinstance(model, ReduNetClassifier)
     samples = np.load(folder / f"{name}.npy")
-    labels = load(folder / f"{name}.safetensors", "cpu").predict(samples)
+    labels = load(folder / f"{name}.safetensors", device).predict(samples)
     k = len(model.classes_)
     for rank in range(n):
         one = found[f"{name}-{rank}-of-{n}"]
@@ -86,11 +89,11 @@ def test_answers_are_those_of_one_process(
 
 
 def test_messages_are_as_many_and_as_long_as_documented(
-    answers: tuple[int, dict[str, Any]],
+    answers: tuple[int, str, dict[str, Any]],
 ) -> None:
-    _, found = answers
+    size, _, found = answers
     n, d, layers, k = 600, 64, Settings.of(ReduNetClassifier(n_layers=10)).n_layers, 10
-    one = found[f"digits-0-of-{answers[0]}"]
+    one = found[f"digits-0-of-{size}"]
     build = layers * (8 * d * d + 16)
     # predict, predict_proba and transform; the temperature sends 1,024 drawn samples through.
     samples = 3 * n + 1030

@@ -109,11 +109,7 @@ def _decoded(data: Tensor, path: str | os.PathLike[str]) -> tuple[dict[str, Tens
         raise ModelFileError(
             f"{path} is not a redunet model, or is damaged: take another copy of the file"
         ) from None
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path} has format version {version}, and this redunet reads up to "
-            f"{FORMAT_VERSION}: upgrade redunet"
-        )
+    _check_version(path, version)
     content = entry.get("content")
     try:
         intact = _are(data, _parts(tensors, content))
@@ -242,7 +238,9 @@ def header(path: str | os.PathLike[str]) -> Header:
 
     with open_regular(path) as file:
         length = int.from_bytes(file.read(8), "little")
-    return _of_header(path, taken)
+    found = _of_header(path, taken)
+    _check_version(path, found.version)
+    return found
 
 
 class Digest:
@@ -262,6 +260,14 @@ class Digest:
     def hex(self) -> str:
         """The checksum, once all tensors are through."""
         return self._digest.hexdigest()
+
+
+def _check_version(path: str | os.PathLike[str], version: Any) -> None:
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, and this redunet reads up to "
+            f"{FORMAT_VERSION}: upgrade redunet"
+        )
 
 
 def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:

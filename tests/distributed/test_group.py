@@ -141,7 +141,7 @@ def test_a_group_that_loses_a_process_ends_with_one_line(
         assert started.poll() is None
         time.sleep(0.05)
     workers = psutil.Process(started.pid).children(recursive=True)
-    ranks = sorted(workers, key=lambda one: one.environ().get("RANK", ""))
+    ranks = sorted(workers, key=lambda one: one.environ().get("RANK", "9"))[:2]
     end = time.monotonic() + SECONDS
     if how == "Ctrl-C":
         os.killpg(started.pid, signal.SIGINT)

@@ -15,6 +15,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import Row, clock, machine, record
+from benchmarks.measure import Row, Work, clock, machine, record
 from redunet import ReduNetClassifier
 from redunet.distributed import group
 from redunet.estimators.lazy import StreamingWarning
@@ -79,14 +80,14 @@ def measure(folder: Path, device: str) -> None:
         wire = _sent()
         model: list[ReduNetClassifier] = []
         path = folder / "model.safetensors"
-        row["read"] = clock(lambda: model.append(ReduNetClassifier.load(path)))
+        row |= _clock("read", lambda: model.append(ReduNetClassifier.load(path)), device)
         model[0].set_params(device=device, **HERE)
         ranks.sum_(torch.zeros(1))
         before = getattr(ranks, "n_bytes", 0), getattr(ranks, "messages", 0)
-        row["build"] = clock(lambda: model[0].network_.rates(), device)
+        row |= _clock("build", lambda: model[0].network_.rates(), device)
         built = getattr(ranks, "n_bytes", 0), getattr(ranks, "messages", 0)
         found: list[Array] = []
-        row["label"] = clock(lambda: found.append(model[0].decision_function(X)), device)
+        row |= _clock("label", lambda: found.append(model[0].decision_function(X)), device)
         ranks.sum_(torch.zeros(1))
         row["bytes_to_build"] = built[0] - before[0]
         row["messages_to_build"] = built[1] - before[1]
@@ -100,6 +101,13 @@ def measure(folder: Path, device: str) -> None:
         if ranks.rank == 0:
             np.save(folder / f"scores-{ranks.size}.npy", found[0])
     (folder / f"row-{ranks.rank}-of-{ranks.size}.json").write_text(json.dumps(row))
+
+
+def _clock(name: str, work: Work, device: str) -> Row:
+    """Seconds that one call takes, and those of them that the processor worked for it."""
+    start = time.process_time()
+    seconds = clock(work, device)
+    return {name: seconds, f"{name}_cpu": time.process_time() - start}
 
 
 def _memory() -> int:

@@ -165,7 +165,8 @@ def with_ranks(text: str, folder: Path) -> str:
         rows = [_rank_cells(row) for row in found["rows"]]
         lines = [[*rows[0]], ["---", *["---:"] * (len(rows[0]) - 1)]]
         lines += [[*row.values()] for row in rows]
-        threads = f"{found['machine']['threads']} thread a process"
+        load = found["machine"]["load_before"]
+        threads = f"{found['machine']['threads']} thread a process, load before {load}"
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         bodies.append(f"{', '.join(about)}, {threads}:\n\n{table}")
     return between(text, "ranks table: ../benchmarks/results", "\n\n".join(bodies))
@@ -183,15 +184,20 @@ def _rank_cells(row: Row) -> dict[str, str]:
             if "peak_device_memory" in row
             else {}
         ),
-        "read, s": f"{row['read']:.1f}",
-        "build, s": f"{row['build']:.1f}",
-        f"label {row['labels_compared']:,}, s": f"{row['label']:.1f}",
+        "read, s": _seconds(row, "read"),
+        "build, s": _seconds(row, "build"),
+        f"label {row['labels_compared']:,}, s": _seconds(row, "label"),
         "messages": str(messages) if messages else "–",
         "bytes, MB": f"{moved / 1e6:.1f}" if messages else "–",
         "sent by all, MB": f"{row['bytes_on_loopback'] / 1e6:.1f}" if messages else "–",
         "labels that differ": str(row["labels_that_differ"]),
         "scores differ by": f"{row['largest_difference_of_scores']:.0e}" if messages else "–",
     }
+
+
+def _seconds(row: Row, name: str) -> str:
+    """Seconds, and after a slash those that a process worked."""
+    return f"{row[name]:.1f} / {row[f'{name}_cpu']:.1f}"
 
 
 def _answer_cells(row: Row) -> dict[str, str]:

@@ -14,6 +14,7 @@ from redunet.cli.models import COMMANDS
 from redunet.cli.offloading import offloadable
 from redunet.cli.one_line import EXIT_CODES, OneLineErrors
 from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers, words_of
+from redunet.cli.receipts import receipts
 from redunet.cli.terminal import say
 
 EXPERIMENTS = "Experiments"
@@ -46,6 +47,8 @@ def redunet(
 for command in COMMANDS:
     with_model = command is not encode
     main.command(rich_help_panel="Models")(offloadable(command) if with_model else command)
+
+main.add_typer(receipts, name="receipts", rich_help_panel="Models")
 
 for experiment in EXPERIMENT_COMMANDS:
     main.command(rich_help_panel=EXPERIMENTS, cls=WithSettings)(experiment)

@@ -56,12 +56,54 @@ def forgotten_unlabelled(found: Found) -> Lines:
 
 def forgotten(found: Found) -> Lines:
     """What `forget` did."""
-    return [f"Forgot {', '.join(map(str, found['forgotten']))}.", holdings(found)]
+    forgotten = f"Forgot {', '.join(map(str, found['forgotten']))}."
+    return [forgotten, holdings(found), *_receipt(found)]
 
 
 def withdrawn(found: Found) -> Lines:
     """What `unlearn` did."""
-    return [f"Withdrew {_samples(found['withdrawn'])}.", holdings(found)]
+    return [f"Withdrew {_samples(found['withdrawn'])}.", holdings(found), *_receipt(found)]
+
+
+def _receipt(found: Found) -> Lines:
+    """A line about the receipt, where there is one."""
+    receipt = found.get("receipt")
+    if receipt is None:
+        return []
+    lines = [f"Receipt {receipt['sha256']}, line {receipt['number'] + 1} of the log."]
+    if "salt" in receipt:
+        lines.append(
+            f"Salt {receipt['salt']}: with it the samples can be found in the receipt again; it is "
+            f"kept nowhere else."
+        )
+    return lines
+
+
+def receipts_verified(found: Found) -> Lines:
+    """What `receipts verify` found."""
+    table = _table("Receipts", ["line", "time", "withdrawn", "outcome", "file after"])
+    for row in found["receipts"]:
+        gone = ", ".join(f"{one['class']} ({one['samples']:,})" for one in row["classes"][:5])
+        more = ", …" if len(row["classes"]) > 5 else ""
+        outcome, after = row["outcome"], row["after"][:16]
+        table.add_row(str(row["line"]), row["time"], gone + more, outcome, after)
+    signed = f"{found['signed']} of {found['lines']} lines signed"
+    by = f" by {', '.join(found['signers'])}" if found["signers"] else ""
+    since = "as the last receipt left it" if found["unchanged_since"] else "changed since"
+    lines: Lines = [
+        table,
+        f"The chain is intact: {found['lines']} lines, {signed}{by}.",
+        f"Head {found['head']}",
+        f"{found['model']} has sha256 {found['sha256']}, {since}.",
+    ]
+    if "withdrawn" in found:
+        one = found["withdrawn"]
+        lines.append(f"{_samples(one['samples'])} are those of line {one['line']}.")
+    if found["rebuilt"]:
+        lines.append(
+            "The file equals, to the byte, one that learnt the remaining data and nothing else."
+        )
+    return lines
 
 
 def merged(found: Found) -> Lines:

@@ -25,6 +25,7 @@ from redunet.cli.options import (
     size_of,
 )
 from redunet.cli.own_data import Data, EncoderName, Label, SkipBad, Text, wanted_of
+from redunet.cli.receipts import Receipt, SignKey, receipts_of
 from redunet.cli.unlabelled import calibrate
 from redunet.errors import SettingsError
 from redunet.text import csv_cell, shown
@@ -250,6 +251,8 @@ def forget(
         bool,
         typer.Option("--unlabelled", help="Remove all samples that the model labelled itself."),
     ] = False,
+    receipt: Receipt = None,
+    sign_key: SignKey = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -263,14 +266,17 @@ def forget(
     if bool(classes) == unlabelled:
         got = "both" if unlabelled else "neither"
         raise SettingsError(f"expected classes to remove, or --unlabelled, got {got}")
+    log = receipts_of(receipt, sign_key)
     if unlabelled:
         from redunet.user_data.model_unlabelled import forget_unlabelled
 
+        if log is not None:
+            raise SettingsError("expected --receipt without --unlabelled, got both")
         withdrawn = forget_unlabelled(model, tell=teller(quiet))
         say_found(withdrawn, lines.forgotten_unlabelled, as_json, quiet)
         return
     classes = classes or []
-    found = model_changes.forget(model, classes, tell=teller(quiet))
+    found = model_changes.forget(model, classes, tell=teller(quiet), receipts=log)
     say_found(found, lines.forgotten, as_json, quiet)
 
 
@@ -283,6 +289,8 @@ def unlearn(
     skip_bad: SkipBad = 0,
     workers: Workers = None,
     scheduler: Scheduler = None,
+    receipt: Receipt = None,
+    sign_key: SignKey = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -306,6 +314,7 @@ def unlearn(
             tell=teller(quiet),
             progress=progress,
             change=change_of(workers, scheduler),
+            receipts=receipts_of(receipt, sign_key),
         )
     say_found(found, lines.withdrawn, as_json, quiet)
 

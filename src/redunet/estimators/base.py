@@ -277,9 +277,16 @@ class MomentEstimator(Fitted):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
+        self._as_file().save(path)
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file that `save` writes."""
+        return self._as_file().to_bytes()
+
+    def _as_file(self) -> Model:
         state = self._fitted()
         self._check_embedding(state)
-        Model(self._plain_settings(), state).save(path)
+        return Model(self._plain_settings(), state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -45,6 +45,11 @@ class Model:
         refuse_part(self.state.part, "save")
         storage.save(path, *self._state())
 
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+        refuse_part(self.state.part, "save")
+        return storage.encode(*self._state())
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], checked: Callable[[Any], dict[str, Any]]) -> Model:
         """Read a file; anything in it that `save` would not have written is an error.

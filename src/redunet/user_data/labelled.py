@@ -53,19 +53,19 @@ def change(
     learn = MomentEstimator.partial_fit_batches
     to_change = learn if how == "learning" else MomentEstimator.unlearn_batches
     try:
-        pairs = ((X, y) for _, _, X, y in _labelled(model, sources, kind, how, progress))
+        pairs = ((X, y) for _, _, X, y in labelled_batches(model, sources, kind, how, progress))
         to_change(model, pairs, sources[0].columns)
     except FileAccessError:
         raise
     except ReduNetError:
         trial = copy.copy(model)
-        for source, batch, X, y in _labelled(model, sources, kind, how, silent):
+        for source, batch, X, y in labelled_batches(model, sources, kind, how, silent):
             with at(source, batch):
                 to_change(trial, [(X, y)], source.columns)
         raise
 
 
-def _labelled(
+def labelled_batches(
     model: Estimator, sources: Sequence[Source], kind: type | None, how: str, progress: Progress
 ) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[Any]]]:
     """All batches, each with samples and labels as the model takes them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import warnings
@@ -19,6 +20,7 @@ from redunet.estimators import ClosedForm, Estimator, estimator_named, load
 from redunet.estimators.base import LearntFeaturesWarning, SelfLabelledWarning
 from redunet.estimators.doubts import doubts
 from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.receipts import Receipts
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.features import FeatureMap
@@ -31,6 +33,7 @@ from redunet.user_data import Source, Wanted
 from redunet.user_data.for_model import label_type, labels_like, open_all, read, to_resize
 from redunet.user_data.labelled import Change, change_here
 from redunet.user_data.model_facts import held
+from redunet.user_data.model_receipts import save_withdrawn, withdrawn_samples
 
 Found = dict[str, Any]
 
@@ -143,15 +146,18 @@ def learn(
     }
 
 
-def forget(path: Path, classes: Sequence[str], *, tell: Tell) -> Found:
-    """Withdraw classes, as if they had never been seen."""
+def forget(
+    path: Path, classes: Sequence[str], *, tell: Tell, receipts: Receipts | None = None
+) -> Found:
+    """Withdraw classes, as if they had never been seen; with ``receipts``, a receipt says so."""
     with changing(path, tell) as notes:
         model = load(path)
         gone = labels_like(np.array(classes), label_type(model)).tolist()
+        before = copy.copy(model)
         with _noting(notes):
             model.forget(gone)
-        model.save(path)
-    return {"forgotten": gone, "notes": notes, **holdings(path, model)}
+        receipt = save_withdrawn(path, before, model, receipts)
+    return {"forgotten": gone, **receipt, "notes": notes, **holdings(path, model)}
 
 
 def unlearn(
@@ -163,17 +169,20 @@ def unlearn(
     tell: Tell,
     progress: Progress = silent,
     change: Change = change_here,
+    receipts: Receipts | None = None,
 ) -> Found:
-    """Withdraw samples, as if they had never been seen; parameters as for `learn`."""
+    """Withdraw samples, as if they had never been seen; parameters as for `learn` and `forget`."""
     with changing(path, tell) as notes:
         model = load(path, device)
         sources = open_all(data, wanted, model, changing=True)
-        before = sum(model.moments_.counts)
+        before = copy.copy(model)
         with _noting(notes):
             change("withdrawing", model, sources, wanted, progress)
-        model.save(path)
+        samples = None if receipts is None else withdrawn_samples(before, sources)
+        receipt = save_withdrawn(path, before, model, receipts, samples)
     return {
-        "withdrawn": before - sum(model.moments_.counts),
+        "withdrawn": sum(before.moments_.counts) - sum(model.moments_.counts),
+        **receipt,
         "left_out": [file for source in sources for file in source.left_out],
         "notes": [note for source in sources for note in source.notes] + notes,
         **holdings(path, model),

@@ -1,0 +1,82 @@
+"""Ed25519 signatures of lines of a log, by the package `cryptography`."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any
+
+from redunet.errors import DataError, SettingsError
+from redunet.journal import Line, Sign, canonical
+from redunet.untrusted import open_regular
+
+_LONGEST_KEY = 2**16
+
+
+def signer(path: str | os.PathLike[str]) -> Sign:
+    """What signs with the Ed25519 private key in a PEM file without a password."""
+    serialization, ed25519 = _cryptography()
+    with open_regular(path, _LONGEST_KEY) as file:
+        data = file.read()
+    try:
+        key = serialization.load_pem_private_key(data, None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise DataError(
+            f"expected an Ed25519 private key without a password, as PEM, in {os.fspath(path)}, "
+            f"got something else: make one with openssl genpkey -algorithm ed25519"
+        )
+    public = _text(key.public_key().public_bytes_raw())
+    return lambda data: {"public_key": public, "signature": _text(key.sign(data))}
+
+
+def public_key(path: str | os.PathLike[str]) -> str:
+    """The public key of a PEM file that holds a public or a private one, as logs write it."""
+    serialization, ed25519 = _cryptography()
+    with open_regular(path, _LONGEST_KEY) as file:
+        data = file.read()
+    key: Any = None
+    for load in (
+        serialization.load_pem_public_key,
+        lambda data: serialization.load_pem_private_key(data, None).public_key(),
+    ):
+        try:
+            key = load(data)
+            break
+        except (ValueError, TypeError):
+            continue
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise DataError(f"expected an Ed25519 key as PEM in {os.fspath(path)}, got something else")
+    return _text(key.public_bytes_raw())
+
+
+def signed_by(line: Line) -> str | None:
+    """The public key that signed a line, after the check; None where it is not signed."""
+    if not line.signed:
+        return None
+    _, ed25519 = _cryptography()
+    number = line.body["number"] + 1
+    try:
+        public = line.signed["public_key"]
+        key = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(public, validate=True))
+        signature = base64.b64decode(line.signed["signature"], validate=True)
+        key.verify(signature, canonical(line.body))
+    except Exception as error:
+        raise DataError(f"line {number} has a signature that is not valid") from error
+    return public
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _cryptography() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise SettingsError(
+            "expected the package cryptography for signatures: pip install 'redunet[receipts]'"
+        ) from None
+    return serialization, ed25519

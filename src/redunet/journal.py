@@ -116,11 +116,13 @@ class Journal:
         """Every change and what became of it; None where it is open."""
         return changes(self.lines())
 
-    def rewrite(self, bodies: list[Body]) -> None:
-        """Replace all lines by others, in one step; of use where a log is no evidence."""
+    def rewrite(self, kept: list[tuple[Body, str]]) -> None:
+        """Keep these changes and their outcomes alone, in one step: for logs that prove nothing."""
         lines: list[Line] = []
-        for body in bodies:
+        for body, outcome in kept:
             lines.append(_line(body, lines, None))
+            closing = {"kind": outcome, "change": lines[-1].sha256}
+            lines.append(_line(closing, lines, None))
         with writing(self.path) as file:
             file.writelines(_encoded(line) for line in lines)
         self._known = (-1, -1, -1)

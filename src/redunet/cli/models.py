@@ -26,6 +26,7 @@ from redunet.cli.options import (
 )
 from redunet.cli.own_data import Data, EncoderName, Label, SkipBad, Text, wanted_of
 from redunet.cli.receipts import Receipt, SignKey, receipts_of
+from redunet.cli.serve import serve
 from redunet.cli.unlabelled import calibrate
 from redunet.errors import SettingsError
 from redunet.text import csv_cell, shown
@@ -380,4 +381,5 @@ COMMANDS = (
     export,
     inspect,
     verify,
+    serve,
 )

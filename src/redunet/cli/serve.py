@@ -1,0 +1,109 @@
+"""The command `serve`: a running model behind HTTP, and the page that teaches it."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from redunet import interrupts
+from redunet.cli.answers import Quiet
+from redunet.cli.options import Device, Memory
+from redunet.cli.own_data import EncoderName
+from redunet.cli.receipts import SignKey, receipts_of
+from redunet.cli.terminal import say
+from redunet.errors import SettingsError
+
+
+def serve(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="A model file.", show_default=False)
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Serve scikit-learn's digits; MODEL, if given, is made."),
+    ] = False,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The token for changes; by default a new one."),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")] = False,
+    receipts: Annotated[
+        Path | None,
+        typer.Option(metavar="LOG", help="Write a deletion receipt of each forget and unlearn."),
+    ] = None,
+    sign_key: SignKey = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name that the server goes by, as in a URL."),
+    ] = None,
+    max_body: Annotated[
+        int, typer.Option(min=1, max=4096, metavar="MB", help="Most megabytes of a request.")
+    ] = 64,
+    queue: Annotated[
+        int, typer.Option(min=1, max=4096, metavar="N", help="Most requests that wait.")
+    ] = 64,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How long one waits, or is sent.")
+    ] = 30.0,
+    encoder: EncoderName = None,
+    device: Device = "auto",
+    memory: Memory = "2GB",
+    quiet: Quiet = False,
+) -> None:
+    """Serve a model: a page to teach it by hand, and an HTTP API (see /docs there).
+
+    Every change is in MODEL, under the lock that all commands take, before it is answered. Changes
+    take a token, which is printed once; whoever can reach the address can ask. Ctrl-C ends it.
+
+    Example: redunet serve --demo, or redunet serve birds.safetensors --receipts receipts.jsonl
+    """
+    try:
+        import fastapi  # noqa: F401 - to be told of in one line where they are missing
+        import multipart  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise SettingsError(
+            f"expected the packages of the server, but there is no {error.name}: "
+            f"pip install 'redunet[serve]'"
+        ) from None
+    from redunet.cli.own_data import wanted_of
+    from redunet.serve.demo import NAME, write_demo
+    from redunet.serve.server import Options, Server, new_token, token_in
+
+    if model is None and not demo:
+        raise SettingsError("expected a model file to serve, or --demo, got neither")
+    with ExitStack() as stack:
+        if model is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="redunet-"))
+            model = Path(folder) / NAME
+        if demo and not model.exists():
+            write_demo(model)
+        options = Options(
+            token=new_token() if token_file is None else token_in(token_file),
+            host=host,
+            port=port,
+            allow_hosts=tuple(allow_host or ()),
+            read_only=read_only,
+            receipts=receipts_of(receipts, sign_key),
+            encoder=wanted_of("ignored", None, 0, None, encoder, device).encoder,
+            body_bytes=max_body * 10**6,
+            body_seconds=timeout,
+            waiting=queue,
+            seconds=timeout,
+            device=device,
+            memory=memory,
+        )
+        interrupts.begin("all changes that were answered are in the file")
+        server = Server(model, options)
+        secret = "" if read_only or token_file is not None else f"#token={options.token}"
+        say(f"Serving {model} at {server.url}{secret}")
+        if secret and not quiet:
+            say("Whoever has this address can change the model. Ctrl-C ends the server.")
+        server.run()

@@ -1,0 +1,87 @@
+"""What happens, told to everybody who listens: server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+MOST_LISTENERS = 64
+_KEPT = 100
+_BEAT = 15.0
+"""Seconds after which something is sent in any case, so that a dead line is noticed."""
+
+
+class Events:
+    """The events of a server, each with a number from 1."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: set[asyncio.Queue[str | None]] = set()
+        self._last: deque[tuple[int, str]] = deque(maxlen=_KEPT)
+        self._number = 0
+
+    def start(self) -> None:
+        """Take the running loop as the one that listeners are on."""
+        self._loop = asyncio.get_running_loop()
+
+    def publish(self, name: str, about: dict[str, Any]) -> None:
+        """Tell everybody; may be called by any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, name, about)
+
+    def end(self) -> None:
+        """Let all listeners go."""
+        for one in list(self._listeners):
+            self._drop(one)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody else may listen."""
+        return len(self._listeners) >= MOST_LISTENERS
+
+    async def listen(self, after: int | None) -> AsyncIterator[str]:
+        """Events as they happen, in the form of the protocol.
+
+        Parameters
+        ----------
+        after : int, or None
+            The number of the last one that is known; those since then, as far as kept, come first.
+        """
+        heard: asyncio.Queue[str | None] = asyncio.Queue(_KEPT)
+        self._listeners.add(heard)
+        try:
+            yield "retry: 2000\n\n"
+            for number, text in [] if after is None else list(self._last):
+                if after is not None and number > after:
+                    yield text
+            while True:
+                try:
+                    async with asyncio.timeout(_BEAT):
+                        found = await heard.get()
+                except TimeoutError:
+                    yield ": still here\n\n"
+                    continue
+                if found is None:
+                    return
+                yield found
+        finally:
+            self._listeners.discard(heard)
+
+    def _tell(self, name: str, about: dict[str, Any]) -> None:
+        self._number += 1
+        text = f"id: {self._number}\nevent: {name}\ndata: {json.dumps(about)}\n\n"
+        self._last.append((self._number, text))
+        for one in list(self._listeners):
+            try:
+                one.put_nowait(text)
+            except asyncio.QueueFull:  # too slow: it may come again
+                self._drop(one)
+
+    def _drop(self, one: asyncio.Queue[str | None]) -> None:
+        self._listeners.discard(one)
+        while not one.empty():
+            one.get_nowait()
+        one.put_nowait(None)

@@ -1,0 +1,194 @@
+"""Who may come in, and with how much: checked before anything of a body is read."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+CHANGES = frozenset(
+    f"/v1/{name}"
+    for name in ("learn", "learn/files", "unlearn", "unlearn/files", "forget", "merge")
+)
+"""What changes the model."""
+
+OPEN = frozenset({"/", "/health", "/assets/page.css", "/assets/page.js", "/assets/draw.js"})
+"""What needs no token even where the server can be reached from elsewhere."""
+
+JSON_BYTES = 2**24
+"""Most bytes of a body of JSON."""
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(self), microphone=(), geolocation=()"),
+    (b"cache-control", b"no-store"),
+]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Who may come in.
+
+    Parameters
+    ----------
+    token : str
+        For changes.
+    hosts : frozenset of str
+        Names that this server goes by.
+    local : bool
+        Whether it can be reached from this machine alone; if not, everything takes the token.
+    read_only : bool
+    body_bytes : int
+        Most bytes of a body.
+    body_seconds : float
+        How long a body may take to come.
+    """
+
+    token: str
+    hosts: frozenset[str]
+    local: bool = True
+    read_only: bool = False
+    body_bytes: int = 2**26
+    body_seconds: float = 30.0
+
+
+class Gate:
+    """The outermost layer of the application.
+
+    Parameters
+    ----------
+    app : ASGI application
+    rules : Rules
+    """
+
+    def __init__(self, app: App, rules: Rules) -> None:
+        self._app, self._rules = app, rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        guarded = _with_headers(send)
+        refused = self._refused(scope)
+        if refused is not None:
+            await _answer(guarded, *refused)
+            return
+        await self._app(scope, self._limited(scope, receive), guarded)
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        """The status and reason for a request that may not come in."""
+        rules, path = self._rules, scope["path"]
+        hosts = _values(scope, b"host")
+        if len(hosts) != 1 or _name(hosts[0]) not in rules.hosts:
+            return 421, "expected a Host that this server goes by: see --allow-host"
+        for origin in _values(scope, b"origin"):
+            if origin not in (f"http://{hosts[0]}", f"https://{hosts[0]}"):
+                return 403, "expected a request from this server's own page, got another Origin"
+        if _values(scope, b"sec-fetch-site") == ["cross-site"] and scope["method"] != "GET":
+            return 403, "expected a request from this server's own page, got one of another site"
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return 405, "expected GET or POST"
+        if path in CHANGES and rules.read_only:
+            return 403, "this server is read-only"
+        if (path in CHANGES or (not rules.local and path not in OPEN)) and not self._knows(scope):
+            return 401, "expected the token that the server printed: Authorization: Bearer TOKEN"
+        lengths = _values(scope, b"content-length")
+        if any(not one.isdecimal() or int(one) > self._most_bytes(scope) for one in lengths):
+            return 413, f"expected at most {self._most_bytes(scope):,} bytes"
+        return None
+
+    def _knows(self, scope: Scope) -> bool:
+        given = _values(scope, b"authorization")
+        wanted = f"Bearer {self._rules.token}"
+        return len(given) == 1 and hmac.compare_digest(given[0].encode(), wanted.encode())
+
+    def _most_bytes(self, scope: Scope) -> int:
+        kinds = _values(scope, b"content-type")
+        is_json = not kinds or kinds[0].split(";")[0].strip() == "application/json"
+        return min(self._rules.body_bytes, JSON_BYTES) if is_json else self._rules.body_bytes
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """What gives the body as far as it is neither too long nor too slow."""
+        most, seen, ended = self._most_bytes(scope), 0, False
+        deadline = asyncio.get_running_loop().time() + self._rules.body_seconds
+
+        async def limited() -> Message:
+            nonlocal seen, ended
+            if ended:  # after the body this waits until the client is gone
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(
+                    408,
+                    f"expected the whole body within {self._rules.body_seconds:g} s",
+                    {"connection": "close"},
+                ) from None
+            seen += len(message.get("body", b""))
+            ended = not message.get("more_body", False)
+            if seen > most:
+                raise HTTPException(
+                    413, f"expected at most {most:,} bytes", {"connection": "close"}
+                )
+            return message
+
+        return limited
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        return host.partition("]")[0].lower() + "]"
+    return host.partition(":")[0].lower()
+
+
+def _with_headers(send: Send) -> Send:
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            there = {key.lower() for key, _ in message.get("headers", [])}
+            more = [(key, value) for key, value in _HEADERS if key not in there]
+            message["headers"] = [*message.get("headers", []), *more]
+        await send(message)
+
+    return guarded
+
+
+async def _answer(send: Send, status: int, why: str) -> None:
+    body = json.dumps({"error": why}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # what follows of the body is not read
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

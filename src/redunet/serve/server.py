@@ -1,0 +1,182 @@
+"""A server from its socket to its end."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+import stat
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from redunet.encoders import Encoder
+from redunet.errors import FileAccessError, SettingsError
+from redunet.estimators.receipts import Receipts
+from redunet.serve.api import application
+from redunet.serve.events import Events
+from redunet.serve.gate import Rules
+from redunet.serve.served import Served
+from redunet.serve.service import Limits, Service
+from redunet.untrusted import open_regular
+
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_SHORTEST_TOKEN = 16
+_CONNECTIONS = 512
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is served.
+
+    Parameters
+    ----------
+    host, port
+        The address to listen on; port 0 takes any that is free.
+    token : str
+        For changes; see `new_token` and `token_in`.
+    allow_hosts : tuple of str
+        More names that the server goes by.
+    read_only : bool
+    receipts : Receipts, default=None
+    encoder : Encoder, default=None
+    body_bytes, body_seconds, waiting, seconds
+        As `Rules` and `Limits` have them.
+    device, memory
+        As for `redunet.estimators.load`.
+    """
+
+    token: str
+    host: str = "127.0.0.1"
+    port: int = 8000
+    allow_hosts: tuple[str, ...] = ()
+    read_only: bool = False
+    receipts: Receipts | None = None
+    encoder: Encoder | None = None
+    body_bytes: int = 2**26
+    body_seconds: float = 30.0
+    waiting: int = 64
+    seconds: float = 30.0
+    device: str = "auto"
+    memory: str = "2GB"
+
+
+class Server:
+    """A model at an address.
+
+    Parameters
+    ----------
+    path : Path
+    options : Options
+    """
+
+    def __init__(self, path: Path, options: Options) -> None:
+        warnings.simplefilter("ignore")  # what matters is in notes and events
+        events = Events()
+        served = Served(
+            path,
+            options.device,
+            options.memory,
+            options.receipts,
+            events.publish,
+            options.read_only,
+        )
+        limits = Limits(options.waiting, options.seconds)
+        self.service = Service(served, events, limits, options.encoder, options.read_only)
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        rules = Rules(
+            options.token,
+            frozenset(name.lower() for name in (*LOCAL, host, *options.allow_hosts)),
+            _is_local(options.host),
+            options.read_only,
+            options.body_bytes,
+            options.body_seconds,
+        )
+        self._socket = _listening(options.host, options.port)
+        self.url = f"http://{host}:{self._socket.getsockname()[1]}/"
+        config = uvicorn.Config(
+            application(self.service, rules),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=5,
+            lifespan="on",
+            ws="none",
+        )
+        self._server = _Uvicorn(config, events.end)
+
+    def run(self) -> None:
+        """Serve until the process is told to end."""
+        try:
+            self._server.run([self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """Let `run` end; may be called by another thread."""
+        self._server.should_exit = True
+
+
+class _Uvicorn(uvicorn.Server):
+    """A server that lets listeners go before it waits for connections to end."""
+
+    def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._at_end = at_end
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._at_end()
+        await super().shutdown(sockets)
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
+def token_in(path: Path) -> str:
+    """The token in a file that others cannot read."""
+    with open_regular(path, 4096) as file:
+        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise FileAccessError(
+                f"expected that nobody else may read {path}, which holds a token: chmod 600 {path}"
+            )
+        token = file.read().decode("ascii", "replace").strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise SettingsError(
+            f"expected a token of at least {_SHORTEST_TOKEN} printable letters in {path}: make one "
+            f"with openssl rand -hex 32"
+        )
+    return token
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        one = socket.socket(family, kind, proto)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(address)
+        one.listen(1024)
+    except (OSError, OverflowError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {why}; choose another with --port"
+        ) from error
+    return one

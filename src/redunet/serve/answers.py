@@ -92,6 +92,7 @@ class Answerer:
     def end(self) -> None:
         """Let the thread end after what waits."""
         self._waiting.put(None)
+        self._thread.join(5)
 
     def _answer(self) -> None:
         while (first := self._waiting.get()) is not None:

@@ -177,10 +177,11 @@ class Served:
             )
 
     def end(self) -> None:
-        """Let the builder end."""
+        """Let the builder end; one that is in the middle of much work ends with the process."""
         with self._news:
             self._ended = True
             self._news.notify_all()
+        self._builder.join(5)
 
     def _planned(
         self,

@@ -107,8 +107,7 @@ class Journal:
         with self._opened() as handle:
             outcome = None
             for line in [line for line, closed in changes(self._lines) if closed is None]:
-                ends = {line.body["before"]: NOT_DONE, line.body["after"]: DONE}
-                outcome = ends.get(present or "", UNKNOWN)
+                outcome = closing(line, present)
                 self._append(handle, {"kind": outcome, "change": line.sha256})
             return outcome
 
@@ -168,6 +167,12 @@ def changes(lines: list[Line]) -> list[tuple[Line, str | None]]:
     """Every change among lines and what became of it; None where it is open."""
     outcomes = {one.body["change"]: one.body["kind"] for one in lines if "change" in one.body}
     return [(one, outcomes.get(one.sha256)) for one in lines if one.body["kind"] == CHANGE]
+
+
+def closing(change: Line, present: str | None) -> str:
+    """What became of a change that is open, by the sha256 of the file as it is now."""
+    ends = {change.body["before"]: NOT_DONE, change.body["after"]: DONE}
+    return ends.get(present or "", UNKNOWN)
 
 
 def canonical(value: Any) -> bytes:

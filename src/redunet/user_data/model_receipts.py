@@ -14,7 +14,7 @@ from redunet.estimators.partial import without_moments
 from redunet.estimators.receipts import Receipts, Withdrawn, sample_hashes, shown
 from redunet.estimators.signatures import public_key, signed_by
 from redunet.files import follow, write_bytes
-from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal, Line
+from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
 from redunet.progress import Progress, silent
 from redunet.untrusted import open_regular
 from redunet.user_data.for_model import label_type, open_all
@@ -130,19 +130,19 @@ def verify(
         What was found.
     """
     wanted = wanted or Wanted()
-    journal = Journal(log)
-    lines = journal.lines()
-    receipts = journal.changes()
-    if not receipts:
+    lines = Journal(log).lines()
+    if not lines:
         raise DataError(f"expected receipts in {log}, got none: name another file")
     signers = [_checked_signature(line, key) for line in lines]
     model, present = load(path), file_sha256(path)
+    # One that is open was left by a process that ended: the file says what became of it.
+    receipts = [(line, outcome or closing(line, present)) for line, outcome in changes(lines)]
     _check_present(receipts, present, path)
-    after = [line.body["after"] for line, outcome in receipts if outcome in (DONE, None)]
+    after = [line.body["after"] for line, outcome in receipts if outcome == DONE]
     found = {
         "log": str(log),
         "model": str(path),
-        "receipts": [_row(line, outcome, present) for line, outcome in receipts],
+        "receipts": [_row(line, outcome) for line, outcome in receipts],
         "head": lines[-1].sha256,
         "signed": sum(one is not None for one in signers),
         "lines": len(lines),
@@ -169,7 +169,7 @@ def _checked_signature(line: Line, key: Path | None) -> str | None:
     return by
 
 
-def _check_present(receipts: Sequence[tuple[Line, str | None]], present: str, path: Path) -> None:
+def _check_present(receipts: Sequence[tuple[Line, str]], present: str, path: Path) -> None:
     """Raise an error where the present file holds what was withdrawn."""
     for line, outcome in reversed(receipts):
         body, number = line.body, line.body["number"] + 1
@@ -210,7 +210,7 @@ def _counts(model: Estimator) -> dict[Any, int]:
 
 def _matched(
     model: Estimator,
-    receipts: Sequence[tuple[Line, str | None]],
+    receipts: Sequence[tuple[Line, str]],
     withdrawn: Sequence[Path],
     salt: str | None,
     wanted: Wanted,
@@ -238,10 +238,8 @@ def _matched(
     )
 
 
-def _row(line: Line, outcome: str | None, present: str) -> Found:
+def _row(line: Line, outcome: str) -> Found:
     body = line.body
-    if outcome is None:  # its process ended: the file says what became of it
-        outcome = {body["after"]: DONE, body["before"]: NOT_DONE}.get(present, UNKNOWN)
     return {
         "line": body["number"] + 1,
         "time": body["time"],
@@ -253,7 +251,7 @@ def _row(line: Line, outcome: str | None, present: str) -> Found:
     }
 
 
-def _copies(receipts: Sequence[tuple[Line, str | None]]) -> list[Found]:
+def _copies(receipts: Sequence[tuple[Line, str]]) -> list[Found]:
     """Copies that the receipts know of and nobody here can have removed."""
     return [
         copy

@@ -1,0 +1,278 @@
+"""Receipts of deletions: what they say, how they are chained, and how they are verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typer.testing import CliRunner
+
+from redunet import DataError, ModelFileError, ReduNetClassifier
+from redunet.cli.app import main
+from redunet.estimators import NearestMean, load
+from redunet.estimators.receipts import Receipts, sample_hashes
+from redunet.features import Standardize
+from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal
+from redunet.user_data import model_changes
+from redunet.user_data.model_receipts import verify
+from redunet.user_data.source import Wanted
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 5))
+Y = np.repeat(["ant", "bee", "cat", "dog"], 10)
+
+
+def model() -> ReduNetClassifier:
+    return ReduNetClassifier(n_layers=1, n_components=2, device="cpu").fit(X, Y)
+
+
+def say(text: str) -> None:
+    """Nobody needs to hear it."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    model().save(tmp_path / "m.safetensors")
+    return tmp_path / "m.safetensors"
+
+
+def data(tmp_path: Path, rows: slice, name: str = "data") -> Path:
+    np.savez(tmp_path / f"{name}.npz", x=X[rows], y=Y[rows])
+    return tmp_path / f"{name}.npz"
+
+
+def key(tmp_path: Path, name: str = "key") -> Path:
+    private = Ed25519PrivateKey.generate()
+    pem = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    (tmp_path / f"{name}.pem").write_bytes(pem)
+    public = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    (tmp_path / f"{name}.pub").write_bytes(public)
+    return tmp_path / f"{name}.pem"
+
+
+def run(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    return done.exit_code, done.output
+
+
+def test_a_receipt_in_python(tmp_path: Path) -> None:
+    one, log = model(), tmp_path / "r.jsonl"
+    before = hashlib.sha256(one.to_bytes()).hexdigest()
+    receipt = Receipts(log).forget(one, ["bee"])
+    assert one.classes_.tolist() == ["ant", "cat", "dog"]
+    assert receipt["before"] == before
+    assert receipt["after"] == hashlib.sha256(one.to_bytes()).hexdigest()
+    assert receipt["withdrawn"] == {"by": "class", "classes": [{"class": "bee", "samples": 10}]}
+    assert receipt["remaining"] == {"classes": 3, "samples": 30}
+    second = Receipts(log).unlearn(one, X[:3], Y[:3])
+    assert second["withdrawn"]["hashes"] == sorted(sample_hashes(X[:3], Y[:3], second["salt"]))
+    assert second["salt"] not in log.read_text()
+    lines = Journal(log).lines()
+    assert [line.body["kind"] for line in lines] == ["change", DONE, "change", DONE]
+    assert lines[2].body["previous"] == lines[1].sha256
+    one.save(tmp_path / "m")
+    assert verify(log, tmp_path / "m")["unchanged_since"]
+
+
+def test_hashes_of_samples_depend_on_salt_label_and_values_alone() -> None:
+    found = sample_hashes(X[:1], ["ant"], "00")
+    assert found == sample_hashes(X[:1].astype(">f8"), np.array(["ant"]), "00")
+    assert sample_hashes([[1, 2]], [3], "00") == sample_hashes(np.array([[1, 2]], dtype=np.uint8), [3], "00")
+    assert found != sample_hashes(X[:1], ["bee"], "00")
+    assert found != sample_hashes(X[:1], ["ant"], "01")
+    assert found != sample_hashes(X[1:2], ["ant"], "00")
+
+
+def test_the_command_line_writes_and_verifies(path: Path, tmp_path: Path) -> None:
+    log, private = tmp_path / "r.jsonl", key(tmp_path)
+    code, said = run("forget", path, "dog", "--receipt", log, "--sign-key", private)
+    assert code == 0, said
+    assert "Receipt " in said
+    gone = data(tmp_path, slice(0, 2), "gone")
+    code, said = run("unlearn", path, gone, "--receipt", log, "--sign-key", private, "--json")
+    assert code == 0, said
+    salt = json.loads(said)["receipt"]["salt"]
+    rest = data(tmp_path, slice(2, 30), "rest")
+    code, said = run(
+        *("receipts", "verify", log, path, "--data", rest, "--withdrawn", gone),
+        *("--salt", salt, "--public-key", tmp_path / "key.pub", "--json"),
+    )
+    assert code == 0, said
+    found = json.loads(said)
+    assert (found["rebuilt"], found["signed"], found["lines"]) == (True, 4, 4)
+    assert found["withdrawn"] == {"line": 3, "samples": 2}
+    assert [row["outcome"] for row in found["receipts"]] == [DONE, DONE]
+    code, said = run("receipts", "verify", log, path)
+    assert code == 0, said
+    assert "The chain is intact: 4 lines" in said
+    key(tmp_path, "other")
+    code, said = run("receipts", "verify", log, path, "--public-key", tmp_path / "other.pub")
+    assert code == 2
+    assert "signed with another key" in said
+
+
+def test_more_or_less_data_than_remains_is_found(path: Path, tmp_path: Path) -> None:
+    log = tmp_path / "r.jsonl"
+    model_changes.forget(path, ["dog"], tell=say, receipts=Receipts(log))
+    for rows, what in (
+        (slice(0, 40), "'dog' has 0 samples in the model and 10"),
+        (slice(0, 29), "'cat' has 10"),
+    ):
+        with pytest.raises(ModelFileError, match=what):
+            verify(log, path, data=[data(tmp_path, rows)])
+    X2 = X[:30].copy()
+    X2[0] += 1
+    np.savez(tmp_path / "other.npz", x=X2, y=Y[:30])
+    with pytest.raises(ModelFileError, match="the samples differ"):
+        verify(log, path, data=[tmp_path / "other.npz"])
+    verify(log, path, data=[data(tmp_path, slice(0, 30))])
+
+
+def test_a_copy_that_was_put_back_is_found(path: Path, tmp_path: Path) -> None:
+    log, old = tmp_path / "r.jsonl", path.read_bytes()
+    model_changes.forget(path, ["dog"], tell=say, receipts=Receipts(log))
+    new = path.read_bytes()
+    path.write_bytes(old)
+    with pytest.raises(ModelFileError, match="what was withdrawn is in it"):
+        verify(log, path)
+    path.write_bytes(new)
+    grown = load(path)
+    grown.partial_fit(X[:4], ["elk"] * 4)
+    grown.save(path)
+    found = verify(log, path)
+    assert not found["unchanged_since"]
+    assert any("--data" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [lines[0].replace(b'"bee"', b'"boa"'), *lines[1:]], "line 1 was altered"),
+        (lambda lines: [lines[0], *lines[2:]], "line 2 does not follow"),
+        (lambda lines: lines[1:], "line 1 does not follow"),
+        (lambda lines: [*lines[:2], lines[3], lines[2]], "line 3 does not follow"),
+        (lambda lines: [lines[0], b"{}\n"], "line 2: expected a line of a log"),
+        (lambda lines: [b"\xff\n"], "line 1: expected a line of a log"),
+        (lambda lines: [b"[" * 100_000 + b"\n"], "line 1: expected a line of a log"),
+        (lambda lines: [], "expected receipts in"),
+    ],
+)
+def test_an_altered_log_is_found(path: Path, tmp_path: Path, change: object, message: str) -> None:
+    log = tmp_path / "r.jsonl"
+    for label in ("bee", "dog"):
+        model_changes.forget(path, [label], tell=say, receipts=Receipts(log))
+    lines = log.read_bytes().splitlines(keepends=True)
+    assert callable(change)
+    log.write_bytes(b"".join(change(lines)))
+    with pytest.raises(DataError, match=message):
+        verify(log, path)
+
+
+def test_a_forged_signature_is_found(path: Path, tmp_path: Path) -> None:
+    log = tmp_path / "r.jsonl"
+    model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log, key(tmp_path)))
+    content = [json.loads(line) for line in log.read_bytes().splitlines()]
+    content[0]["signature"] = content[1]["signature"]
+    log.write_text("".join(json.dumps(one) + "\n" for one in content))
+    with pytest.raises(DataError, match="line 1 has a signature that is not valid"):
+        verify(log, path)
+    for one in content:
+        del one["signature"], one["public_key"]
+    log.write_text("".join(json.dumps(one) + "\n" for one in content))
+    assert verify(log, path)["signed"] == 0
+    with pytest.raises(DataError, match="line 1 of the log is not signed"):
+        verify(log, path, key=tmp_path / "key.pub")
+
+
+@pytest.mark.parametrize("stage", ["before", "after", "torn"])
+def test_a_process_that_ends_leaves_a_line_that_is_settled(
+    path: Path, tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the receipt and the file, after the file, or in the middle of a line."""
+    log, receipts = tmp_path / "r.jsonl", Receipts(tmp_path / "r.jsonl")
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        if stage == "before":
+            patch.setattr("redunet.user_data.model_receipts.write_bytes", killed)
+        else:
+            patch.setattr(Journal, "close", killed)
+        with pytest.raises(KilledError):
+            model_changes.forget(path, ["bee"], tell=say, receipts=receipts)
+    if stage == "torn":
+        with open(log, "ab") as file:
+            file.write(b'{"body":{"kind":"done"')
+    expected = NOT_DONE if stage == "before" else DONE
+    assert [row["outcome"] for row in verify(log, path)["receipts"]] == [expected]
+    model_changes.forget(path, ["dog"], tell=say, receipts=Receipts(log))
+    rows = verify(log, path)["receipts"]
+    assert [row["outcome"] for row in rows] == [expected, DONE]
+
+
+def test_what_another_process_did_since_is_not_guessed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "log")
+    journal.plan("a", "b", {})
+    assert journal.settle("c") == UNKNOWN
+    assert journal.settle("b") is None
+
+
+def test_receipts_name_what_they_do_not_reach(path: Path, tmp_path: Path) -> None:
+    os.link(path, tmp_path / "copy.safetensors")
+    log = tmp_path / "r.jsonl"
+    features = Standardize.learn(np.asarray(X))
+    learnt = ReduNetClassifier(n_layers=1, n_components=2, features=features).fit(X, Y)
+    learnt.save(tmp_path / "learnt")
+    found = model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    assert found["receipt"]["superseded"][1]["file"] == "copy.safetensors"
+    assert any("1 known copies" in note for note in verify(log, path)["notes"])
+    with_map = model_changes.forget(
+        tmp_path / "learnt", ["bee"], tell=say, receipts=Receipts(tmp_path / "s.jsonl")
+    )
+    assert with_map["receipt"]["feature_map"]["still_holds"] == "means and deviations"
+
+
+def test_other_estimators_and_numbers_as_labels(tmp_path: Path) -> None:
+    one = NearestMean().fit(X, np.repeat([1, 2, 3, 4], 10))
+    receipt = Receipts(tmp_path / "r").unlearn(one, X[:2], [1, 1])
+    assert receipt["withdrawn"]["classes"] == [{"class": 1, "samples": 2}]
+    one.save(tmp_path / "m")
+    np.savez(tmp_path / "rest.npz", x=X[2:], y=np.repeat([1, 2, 3, 4], 10)[2:])
+    assert verify(tmp_path / "r", tmp_path / "m", data=[tmp_path / "rest.npz"])["rebuilt"]
+
+
+def test_an_error_leaves_no_receipt(path: Path, tmp_path: Path) -> None:
+    log, before = tmp_path / "r.jsonl", path.read_bytes()
+    with pytest.raises(DataError):
+        model_changes.forget(path, ["yak"], tell=say, receipts=Receipts(log))
+    with pytest.raises(DataError):
+        model_changes.unlearn(
+            path, [data(tmp_path, slice(0, 40))], Wanted(), tell=say, receipts=Receipts(log)
+        )
+    assert path.read_bytes() == before
+    assert not log.exists()
+    log.write_text("my shopping list\n")
+    with pytest.raises(DataError, match="expected a line of a log that redunet wrote"):
+        model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    assert (path.read_bytes(), log.read_text()) == (before, "my shopping list\n")
+    assert run("forget", path, "bee", "--sign-key", "x")[0] == 2
+    (tmp_path / "bad.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
+    with pytest.raises(DataError, match="Ed25519"):
+        Receipts(log, tmp_path / "bad.pem")

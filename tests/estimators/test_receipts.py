@@ -90,7 +90,9 @@ def test_a_receipt_in_python(tmp_path: Path) -> None:
 def test_hashes_of_samples_depend_on_salt_label_and_values_alone() -> None:
     found = sample_hashes(X[:1], ["ant"], "00")
     assert found == sample_hashes(X[:1].astype(">f8"), np.array(["ant"]), "00")
-    assert sample_hashes([[1, 2]], [3], "00") == sample_hashes(np.array([[1, 2]], dtype=np.uint8), [3], "00")
+    assert sample_hashes([[1, 2]], [3], "00") == sample_hashes(
+        np.array([[1, 2]], dtype=np.uint8), [3], "00"
+    )
     assert found != sample_hashes(X[:1], ["bee"], "00")
     assert found != sample_hashes(X[:1], ["ant"], "01")
     assert found != sample_hashes(X[1:2], ["ant"], "00")

@@ -383,8 +383,11 @@ function send(what, given, label) {
   return change(`/v1/${what}`, { ...given, label });
 }
 
+// One change at a time: what a second click means depends on what the first has done.
 async function attempt(work) {
+  if (document.body.classList.contains("busy")) return false;
   document.body.classList.add("busy");
+  at("back").disabled = true;
   try {
     await work();
     at("problem").hidden = true;
@@ -395,6 +398,7 @@ async function attempt(work) {
     return false;
   } finally {
     document.body.classList.remove("busy");
+    at("back").disabled = !state.taught.length;
   }
 }
 

@@ -2,7 +2,8 @@
 
 Each attack counts its faults, and the exit code is 1 where there are any. At scale 1 it
 makes 10,000 forged model files, 10,000 interruptions inside the package, 1,000 SIGINT
-and 1,000 SIGKILL of real commands, and 100,000 operations compared with joint training.
+and 1,000 SIGKILL of real commands, 50 SIGKILL of a server, and 100,000 operations compared
+with joint training.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tests.fuzz import interruptions, interrupts, models, operations, reading, writing
+from tests.fuzz import interruptions, interrupts, models, operations, reading, serving, writing
 
 
 def forged_data(n: int, seed: int) -> list[str]:
@@ -44,6 +45,8 @@ ATTACKS: dict[str, tuple[int, Callable[[int, int], list[str]]]] = {
     "SIGINT of learn": (1_000, interrupts.sigint_storm),
     "SIGKILL of learn and forget": (1_000, storm("command_storm")),
     "SIGKILL while writing": (1_000, storm("kill_storm")),
+    "SIGKILL of serve": (50, serving.kill),
+    "requests of eight clients": (1_000, serving.interleave),
     "turns at a lock": (20_000, storm("lock_storm")),
     "writers of one file": (1_000, storm("overwrite_storm")),
 }

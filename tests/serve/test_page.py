@@ -48,6 +48,7 @@ CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    playwright.expect.set_options(timeout=PATIENCE)
     with playwright.sync_playwright() as running:
         found = running.chromium.launch(
             executable_path=CHROMIUM,

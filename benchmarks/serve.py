@@ -83,7 +83,8 @@ def measure_load() -> list[Row]:
 def in_python(model: Estimator, samples: list[NDArray[Any]]) -> Row:
     """The same model, called by one thread."""
     model.predict_proba(samples[0])
-    times, start = [], time.perf_counter()
+    times: list[float] = []
+    start = time.perf_counter()
     while time.perf_counter() - start < SECONDS / 2 and len(times) < MOST:
         begun = time.perf_counter()
         model.predict_proba(samples[len(times) % len(samples)])

@@ -134,13 +134,13 @@ def _killed(path: Path, rng: random.Random) -> list[str]:
             threading.Thread(target=one.run, args=(client, random.Random(rng.random()), 10**6))
             for one in sequences
         ]
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
         time.sleep(rng.uniform(0, 1.5))
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.join()
     found = set(load(path).moments_.labels)
     waiting = [(one, one.open) for one in sequences if one.open is not None]
     for one, change in waiting:  # not answered: it may be there, and then wholly
@@ -183,10 +183,10 @@ def interleave(n: int, seed: int, clients: int = 8) -> list[str]:
                 threading.Thread(target=one.run, args=(client, random.Random(rng.random()), each))
                 for one in sequences
             ]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         if any(len(one.done) != each for one in sequences):
             faults.append("a request was not answered")
         in_order = small_model()

@@ -65,8 +65,8 @@ def serve(
     """
     try:
         import fastapi  # noqa: F401 - to be told of in one line where they are missing
-        import multipart  # noqa: F401
         import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise SettingsError(
@@ -107,3 +107,5 @@ def serve(
         if secret and not quiet:
             say("Whoever has this address can change the model. Ctrl-C ends the server.")
         server.run()
+        if not quiet:
+            say(f"Stopped; all changes that were answered are in {model}.")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.errors import ModelFileError, ReduNetError
+from redunet.errors import FileAccessError, ModelFileError, ReduNetError
 from redunet.estimators import Estimator, ReduNetClassifier, load
 from redunet.estimators.receipts import Receipts, Withdrawn, shown
 from redunet.files import write_bytes
@@ -229,7 +229,7 @@ class Served:
         }
 
     def _refresh(self) -> None:
-        if not self.is_current():
+        if _status(self.path) != self.stored.status:
             self._store(self._read(self.stored.number + 1))
 
     def _read(self, number: int) -> Version:
@@ -296,5 +296,9 @@ def _probe(model: Estimator) -> NDArray[np.float64]:
 
 
 def _status(path: Path) -> tuple[int, int]:
-    found = os.stat(path)
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise FileAccessError(f"cannot read {path}: {why}") from error
     return found.st_ino, found.st_mtime_ns

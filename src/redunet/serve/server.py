@@ -5,10 +5,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import signal
 import socket
 import stat
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,18 +79,13 @@ class Server:
 
     def __init__(self, path: Path, options: Options) -> None:
         warnings.simplefilter("ignore")  # what matters is in notes and events
-        events = Events()
-        served = Served(
-            path,
-            options.device,
-            options.memory,
-            options.receipts,
-            events.publish,
-            options.read_only,
-        )
-        limits = Limits(options.waiting, options.seconds)
-        self.service = Service(served, events, limits, options.encoder, options.read_only)
         host = f"[{options.host}]" if ":" in options.host else options.host
+        self._socket = _listening(options.host, options.port)
+        try:
+            self.service, events = _service(path, options)
+        except BaseException:
+            self._socket.close()
+            raise
         rules = Rules(
             options.token,
             frozenset(name.lower() for name in (*LOCAL, host, *options.allow_hosts)),
@@ -96,7 +94,6 @@ class Server:
             options.body_bytes,
             options.body_seconds,
         )
-        self._socket = _listening(options.host, options.port)
         self.url = f"http://{host}:{self._socket.getsockname()[1]}/"
         config = uvicorn.Config(
             application(self.service, rules),
@@ -123,12 +120,40 @@ class Server:
         self._server.should_exit = True
 
 
+def _service(path: Path, options: Options) -> tuple[Service, Events]:
+    events = Events()
+    served = Served(
+        path,
+        options.device,
+        options.memory,
+        options.receipts,
+        events.publish,
+        options.read_only,
+    )
+    limits = Limits(options.waiting, options.seconds)
+    return Service(served, events, limits, options.encoder, options.read_only), events
+
+
 class _Uvicorn(uvicorn.Server):
     """A server that lets listeners go before it waits for connections to end."""
 
     def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
         super().__init__(config)
         self._at_end = at_end
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End in good order on Ctrl-C and SIGTERM, and let the command go on to its end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in signals}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._at_end()
@@ -171,12 +196,16 @@ def _listening(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         one = socket.socket(family, kind, proto)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind(address)
-        one.listen(1024)
+        try:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind(address)
+            one.listen(1024)
+        except BaseException:
+            one.close()
+            raise
     except (OSError, OverflowError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise SettingsError(
-            f"cannot listen on {host}:{port}: {why}; choose another with --port"
+            f"cannot listen on {host}:{port}: {why}; choose another with --host or --port"
         ) from error
     return one

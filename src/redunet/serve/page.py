@@ -27,8 +27,9 @@ def files() -> dict[str, tuple[str, bytes]]:
 
 def documentation(schema: dict[str, Any]) -> str:
     """A page about an OpenAPI schema, without scripts and without other files."""
+    known = schema.get("components", {}).get("schemas", {})
     parts = [
-        _operation(path, verb, one)
+        _operation(path, verb, one, known)
         for path, of in schema["paths"].items()
         for verb, one in of.items()
     ]
@@ -45,11 +46,11 @@ def documentation(schema: dict[str, Any]) -> str:
     )
 
 
-def _operation(path: str, verb: str, operation: dict[str, Any]) -> str:
+def _operation(path: str, verb: str, operation: dict[str, Any], known: dict[str, Any]) -> str:
     said = html.escape(operation.get("description") or operation.get("summary") or "")
     lock = " <small>token</small>" if operation.get("security") else ""
     content = operation.get("requestBody", {}).get("content", {})
-    bodies = "".join(_fields(kind, one.get("schema", {})) for kind, one in content.items())
+    bodies = "".join(_fields(kind, one.get("schema", {}), known) for kind, one in content.items())
     given = "".join(
         f"<li><code>{html.escape(one['name'])}</code> ({one['in']}) "
         f"{html.escape(one.get('description', ''))}</li>"
@@ -64,7 +65,8 @@ def _operation(path: str, verb: str, operation: dict[str, Any]) -> str:
     )
 
 
-def _fields(kind: str, schema: dict[str, Any]) -> str:
+def _fields(kind: str, schema: dict[str, Any], known: dict[str, Any]) -> str:
+    schema = known.get(schema.get("$ref", "").rpartition("/")[2], schema)
     rows = "".join(
         f"<li><code>{html.escape(name)}</code> {html.escape(one.get('description', ''))}"
         + (f" Default {html.escape(json.dumps(one['default']))}." if one.get("default") else "")

@@ -26,9 +26,13 @@ class Samples(Strict):
     sample: Row | None = Field(
         default=None, description="One vector, or an image's values row by row."
     )
-    samples: list[Row] | None = Field(default=None, max_length=MOST_SAMPLES, min_length=1)
+    samples: list[Row] | None = Field(
+        default=None, max_length=MOST_SAMPLES, min_length=1, description="Many of them."
+    )
     text: Text | None = Field(default=None, description="Where the model has an encoder of texts.")
-    texts: list[Text] | None = Field(default=None, max_length=MOST_SAMPLES, min_length=1)
+    texts: list[Text] | None = Field(
+        default=None, max_length=MOST_SAMPLES, min_length=1, description="Many of them."
+    )
 
 
 class Question(Samples):
@@ -60,7 +64,9 @@ class Labelled(Samples):
 class Classes(Strict):
     """Classes to forget."""
 
-    classes: list[Label] = Field(min_length=1, max_length=MOST_SAMPLES)
+    classes: list[Label] = Field(
+        min_length=1, max_length=MOST_SAMPLES, description="Names or numbers of classes."
+    )
 
 
 class Ranked(BaseModel):

@@ -15,7 +15,7 @@ const state = {
 
 let token = sessionStorage.getItem("token") || "";
 if (location.hash.startsWith("#token=")) {
-  token = decodeURIComponent(location.hash.slice(7));
+  token = location.hash.slice(7);
   sessionStorage.setItem("token", token);
   history.replaceState(null, "", location.pathname);
 }

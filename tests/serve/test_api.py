@@ -123,6 +123,17 @@ def test_a_key_counts_once_and_survives_the_server(path: Path) -> None:
     assert b"one" not in log.read_bytes().replace(b'"done"', b"")
 
 
+def test_two_servers_of_one_model_count_a_key_once(path: Path) -> None:
+    key = {"Idempotency-Key": "one"}
+    body = {"sample": X[50].tolist(), "label": "dog"}
+    with serving(path) as one, serving(path) as other:
+        assert not one.send("POST", "/v1/learn", body, key)[1]["repeated"]
+        assert other.send("POST", "/v1/learn", body, key)[1]["repeated"]
+        assert not other.send("POST", "/v1/forget", {"classes": ["cat"]})[1]["repeated"]
+        found = one.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[1]
+        assert found["samples"] == 32
+
+
 def test_the_command_line_may_change_the_file_meanwhile(client: Client, path: Path) -> None:
     model = load(path)
     model.forget(["bee"])
@@ -305,3 +316,26 @@ def test_many_clients_at_once_end_like_the_same_changes_in_order(path: Path) -> 
         expected.partial_fit(parts[place], [f"class {place}"] * 12)
     assert path.read_bytes() == expected.to_bytes()
     assert TOKEN not in path.read_bytes().decode("latin-1")
+
+
+def test_keys_are_dropped_after_a_day(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"sample": X[50].tolist(), "label": "dog"}
+    with serving(path) as client:
+        client.send("POST", "/v1/learn", body, {"Idempotency-Key": "one"})
+    log = next(path.parent.glob(".redunet-requests-*"))
+    assert len(log.read_bytes().splitlines()) == 2
+    assert log.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr("redunet.serve.idempotency.HOURS", 0)
+    with serving(path):
+        assert log.read_bytes() == b""
+
+
+def test_a_model_file_that_is_gone_is_not_made_again(path: Path) -> None:
+    with serving(path) as client:
+        path.unlink()
+        body = {"sample": X[50].tolist(), "label": "dog"}
+        status, found = client.send("POST", "/v1/learn", body)
+        assert status == 507
+        assert "No such file" in found["error"]
+        assert not path.exists()
+        assert client.send("POST", "/v1/predict", {"sample": X[0].tolist()})[0] == 200

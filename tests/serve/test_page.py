@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 from redunet import ReduNetClassifier
+from redunet.encoders import open_encoder
 from redunet.serve.demo import write_demo
 from tests.serve.running import TOKEN, Client, serving, small_model
 from tests.serve.strokes import drawn
+from tests.tiny_encoders import text_folder
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install it")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -291,6 +293,26 @@ def test_images_camera_and_download(opened: Open, demo: Path, tmp_path: Path) ->
             page.get_by_role("button", name="Download model").click()
         download.value.save_as(tmp_path / "copy")
         assert (tmp_path / "copy").read_bytes() == demo.read_bytes()
+
+
+def test_texts(opened: Open, tmp_path: Path) -> None:
+    encoder = open_encoder(text_folder(tmp_path / "encoder"))
+    texts = ["rain and wind", "snow storm", "play the piano", "a song of the choir"]
+    model = ReduNetClassifier(n_layers=1, n_components=2)
+    model.fit(encoder(texts), ["weather", "weather", "music", "music"])
+    model.set_encoder(encoder.id).save(tmp_path / "m")
+    before = sha256(tmp_path / "m")
+    with serving(tmp_path / "m", encoder=encoder) as client:
+        page = opened(client)
+        page.get_by_role("textbox", name="Text").fill("the sun")
+        page.get_by_label("It is").fill("stars")
+        page.get_by_role("button", name="Teach").click()
+        verdict_is(page, "stars")
+        page.get_by_role("textbox", name="Text").fill("play the piano")
+        verdict_is(page, "music")
+        forget(page, "stars")
+        playwright.expect(page.locator("#same")).to_contain_text("byte for byte")
+        assert sha256(tmp_path / "m") == before
 
 
 def test_numbers_and_what_others_change(opened: Open, tmp_path: Path) -> None:

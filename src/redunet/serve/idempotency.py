@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,8 @@ class Keys:
 
     def settle(self, present: str) -> None:
         """Find out what became of a change whose process ended, from the file as it is."""
+        if self._status() != self._seen:  # another server of the same model
+            self._read()
         if any(outcome is None for _, outcome in self._known.values()):
             self._journal.settle(present)
             self._read()
@@ -106,6 +109,7 @@ class Keys:
         about = {"key": request.name, "digest": request.digest, "time": time.time()}
         line = self._journal.plan(before, after, about)
         self._known[request.name] = (line, None)
+        self._seen = self._status()
         return line
 
     def done(self, line: Line | None) -> None:
@@ -113,8 +117,17 @@ class Keys:
         if line is not None:
             self._journal.close(line)
             self._known[line.body["key"]] = (line, DONE)
+            self._seen = self._status()
+
+    def _status(self) -> tuple[int, int, int] | None:
+        try:
+            found = os.stat(self._journal.path)
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _read(self) -> None:
+        self._seen = self._status()
         self._known = {
             line.body["key"]: (line, outcome) for line, outcome in self._journal.changes()
         }

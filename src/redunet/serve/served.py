@@ -242,7 +242,7 @@ class Served:
 
     def _store(self, version: Version) -> None:
         with self._news:
-            self.stored = version
+            self.stored, self.failed = version, None
             self._news.notify_all()
 
     def _build(self) -> None:

@@ -268,6 +268,7 @@ def test_without_a_token_and_read_only(opened: Open, demo: Path) -> None:
         page.get_by_role("button", name="Unlock").click()
         playwright.expect(page.locator("#teach")).to_be_visible()
         assert page.locator(".forget").count() == 10
+        page.close()
     with serving(demo, read_only=True) as client:
         page = opened(client)
         playwright.expect(page.locator("#teach")).to_be_hidden()

@@ -11,18 +11,18 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import FastAPI, File, Form, Header, Query, Request, UploadFile
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from redunet._version import __version__
-from redunet.errors import FileAccessError, ReduNetError
+from redunet.errors import ReduNetError
 from redunet.serve import inputs, page, schemas
 from redunet.serve.answers import FullError
 from redunet.serve.gate import App, Gate, Message, Receive, Rules, Scope, Send
-from redunet.serve.idempotency import LONGEST_KEY, ReusedKeyError, UnsettledKeyError
+from redunet.serve.idempotency import LONGEST_KEY
 from redunet.serve.measures import CONTENT_TYPE
+from redunet.serve.problems import as_json, handle_errors
 from redunet.serve.service import Service, request_of
 from redunet.untrusted import open_regular
 
@@ -96,7 +96,7 @@ def application(service: Service, rules: Rules) -> App:
         redoc_url=None,
         lifespan=lifespan,
     )
-    _handle_errors(app)
+    handle_errors(app)
     _answers(app, service)
     _changes(app, service)
     _facts(app, service)
@@ -133,7 +133,7 @@ def _answers(app: FastAPI, service: Service) -> None:
                 answers = await asyncio.wrap_future(future)
         except TimeoutError:
             raise FullError from None
-        return _json(service.shown(answers, asked))
+        return as_json(service.shown(answers, asked))
 
     @app.post(
         "/v1/predict/files",
@@ -148,7 +148,7 @@ def _answers(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Label images, or the rows of tables and arrays."""
         asked = schemas.Question(top=top, novelty=novelty, reject=reject)
-        return _json(await service.in_thread(service.answer_files, _opened(files), asked))
+        return as_json(await service.in_thread(service.answer_files, _opened(files), asked))
 
 
 def _changes(app: FastAPI, service: Service) -> None:
@@ -165,14 +165,14 @@ def _changes(app: FastAPI, service: Service) -> None:
         """Learn samples or texts, of new classes or of old ones."""
         given, body = await _read(service, request, schemas.Labelled)
         one = request_of(key, b"learn", body)
-        return _json(await service.in_thread(service.change_samples, "learn", given, one, wait))
+        return as_json(await service.in_thread(service.change_samples, "learn", given, one, wait))
 
     @change("/v1/unlearn", schemas.Labelled)
     async def unlearn(request: Request, key: Key = None, wait: Wait = False) -> Response:
         """Withdraw samples or texts: the file is then as if they had never been learnt."""
         given, body = await _read(service, request, schemas.Labelled)
         one = request_of(key, b"unlearn", body)
-        return _json(await service.in_thread(service.change_samples, "unlearn", given, one, wait))
+        return as_json(await service.in_thread(service.change_samples, "unlearn", given, one, wait))
 
     async def change_files(
         what: str, files: list[UploadFile], labels: list[str], key: str | None, wait: bool
@@ -184,7 +184,9 @@ def _changes(app: FastAPI, service: Service) -> None:
             *await service.in_thread(_contents, opened),
         ]
         one = request_of(key, *parts) if key else None
-        return _json(await service.in_thread(service.change_files, what, opened, labels, one, wait))
+        return as_json(
+            await service.in_thread(service.change_files, what, opened, labels, one, wait)
+        )
 
     @change("/v1/learn/files")
     async def learn_files(
@@ -205,7 +207,7 @@ def _changes(app: FastAPI, service: Service) -> None:
         """Withdraw classes: the file is then as if they had never been learnt."""
         given, body = await _read(service, request, schemas.Classes)
         one = request_of(key, b"forget", body)
-        return _json(await service.in_thread(service.forget, given, one, wait))
+        return as_json(await service.in_thread(service.forget, given, one, wait))
 
     @app.post(
         "/v1/merge",
@@ -225,7 +227,7 @@ def _changes(app: FastAPI, service: Service) -> None:
                 sent.write_bytes(body)
                 return service.merge(sent, request_of(key, b"merge", body), wait)
 
-        return _json(await service.in_thread(merged))
+        return as_json(await service.in_thread(merged))
 
 
 def _facts(app: FastAPI, service: Service) -> None:
@@ -234,7 +236,7 @@ def _facts(app: FastAPI, service: Service) -> None:
     @app.get("/v1/model", tags=["model"])
     async def model() -> Response:
         """What the model holds: classes, counts, settings, hash, ΔR before each layer."""
-        return _json(service.facts())
+        return as_json(service.facts())
 
     @app.get("/v1/model/file", tags=["model"], response_class=Response)
     async def file() -> StreamingResponse:
@@ -276,7 +278,7 @@ def _facts(app: FastAPI, service: Service) -> None:
     async def health() -> Response:
         """200 where all is well; 503 where the file is missing or its network cannot be built."""
         good, found = service.health()
-        return _json(found, 200 if good else 503)
+        return as_json(found, 200 if good else 503)
 
     @app.get("/metrics", tags=["server"])
     async def metrics() -> Response:
@@ -295,38 +297,6 @@ def _pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return HTMLResponse(page.documentation(app.openapi()))
-
-
-def _handle_errors(app: FastAPI) -> None:
-    @app.exception_handler(ReduNetError)
-    async def known(request: Request, error: ReduNetError) -> Response:
-        status = 422
-        if isinstance(error, ReusedKeyError | UnsettledKeyError):
-            status = 409
-        elif isinstance(error, FileAccessError):
-            status = 507
-        return _json({"error": str(error)}, status)
-
-    @app.exception_handler(RequestValidationError)
-    @app.exception_handler(ValidationError)
-    async def invalid(request: Request, error: Any) -> Response:
-        first = error.errors()[0]
-        where = ".".join(str(one) for one in first["loc"] if one != "body")
-        return _json({"error": f"{where + ': ' if where else ''}{first['msg']}"[:500]}, 422)
-
-    @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> Response:
-        status = 422 if error.status_code == 400 else error.status_code  # a body that is none
-        return _json({"error": error.detail}, status, error.headers)
-
-    @app.exception_handler(FullError)
-    async def full(request: Request, error: FullError) -> Response:
-        why = "too many requests wait, and nothing was done: try again later"
-        return _json({"error": why}, 429, {"retry-after": "1"})
-
-    @app.exception_handler(MemoryError)
-    async def too_much(request: Request, error: MemoryError) -> Response:
-        return _json({"error": "out of memory; nothing was changed: send less at a time"}, 413)
 
 
 def _measured(app: App, service: Service, known: set[str]) -> App:
@@ -381,11 +351,6 @@ def _parts(file: BinaryIO) -> Iterator[bytes]:
     with file:
         while part := file.read(2**18):
             yield part
-
-
-def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
-    data = json.dumps(value, separators=(",", ":")).encode("ascii")
-    return Response(data, status, headers, "application/json")
 
 
 def _body(schema: type[BaseModel]) -> dict[str, Any]:

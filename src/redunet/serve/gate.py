@@ -11,6 +11,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from redunet.serve.page import PATHS
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -23,7 +25,7 @@ CHANGES = frozenset(
 )
 """What changes the model."""
 
-OPEN = frozenset({"/", "/health", "/assets/page.css", "/assets/page.js", "/assets/draw.js"})
+OPEN = frozenset({"/health", *PATHS})
 """What needs no token even where the server can be reached from elsewhere."""
 
 JSON_BYTES = 2**24

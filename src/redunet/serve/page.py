@@ -8,12 +8,10 @@ from importlib.resources import files as resources
 from typing import Any
 
 _KINDS = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript"}
-_NAMES = {
-    "/": "page.html",
-    "/assets/page.css": "page.css",
-    "/assets/page.js": "page.js",
-    "/assets/draw.js": "draw.js",
-}
+_PARTS = ("page.css", "page.js", "server.js", "show.js", "pad.js", "draw.js")
+
+PATHS = {"/": "page.html", **{f"/assets/{name}": name for name in _PARTS}}
+"""The files of the page, by path: these, and nothing else in any folder, can be asked for."""
 
 
 def files() -> dict[str, tuple[str, bytes]]:
@@ -21,7 +19,7 @@ def files() -> dict[str, tuple[str, bytes]]:
     folder = resources("redunet.serve") / "assets"
     return {
         path: (_KINDS[name.rpartition(".")[2]], (folder / name).read_bytes())
-        for path, name in _NAMES.items()
+        for path, name in PATHS.items()
     }
 
 

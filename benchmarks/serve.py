@@ -2,7 +2,8 @@
 
 Cases: ``load`` (32 clients on loopback, batches of 1 and 64, beside the same model called in
 Python), ``clients`` (1,000 requests of eight clients, the final file compared with the same changes
-in order) and ``kills`` (kill -9 at 50 random moments). Each writes ``results/serve-CASE.json``.
+in order) and ``kills`` (kill -9 at 50 random moments). Each writes ``results/serve-CASE.json``, and
+the table of docs/serve.md is made of them; ``page`` does that alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Row, machine, record
+from benchmarks.readme import between
 from redunet import datasets, from_recipe
 from redunet.estimators import Estimator, load
 from redunet.serve.demo import demo_model
 from tests.fuzz.serving import interleave, kill, process
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs" / "serve.md"
 CLIENTS = 32
 SECONDS = 10.0
 MOST = 5_000
@@ -155,11 +159,43 @@ CASES: dict[str, Callable[[], list[Row]]] = {
 }
 
 
+MARK = "serve table: benchmarks/results/serve-*.json"
+
+
+def page(text: str) -> str:
+    """docs/serve.md with what the records say."""
+    found = {name: json.loads((RESULTS / f"serve-{name}.json").read_text()) for name in CASES}
+    load = found["load"]["machine"]
+    head = "| | Python, one call after another | HTTP, 1 client | HTTP, 32 clients |"
+    lines = [head, "| --- | ---: | ---: | ---: |"]
+    for row in found["load"]["rows"]:
+        cells = [
+            f"{one['p50_ms']:,.1f} / {one['p99_ms']:,.1f} ms, {one['samples_a_second']:,.0f}/s"
+            for one in (row["python"], row["http_1_client"], row[f"http_{CLIENTS}_clients"])
+        ]
+        lines.append(f"| {row['case']} | {' | '.join(cells)} |")
+    survived = {name: found[name]["rows"][0] for name in ("clients", "kills")}
+    said = (
+        f"p50 / p99 of a request, and samples a second; {load['cpu']}, shared with other programs "
+        f"(load {load['load_before']} before), so ratios say more than times. Server, clients and "
+        f"model run on the same cores. Many single samples are answered together, one batch while "
+        f"the next one waits. {survived['clients']['count']:,} learn, forget and predict requests "
+        f"of 8 clients at once ended in the file of the same changes in order "
+        f"({survived['clients']['faults']} faults); after kill -9 at {survived['kills']['count']} "
+        f"random moments every answered change was in the file, no other one half, and what was "
+        f"sent again counted once ({survived['kills']['faults']} faults). "
+        f"`python -m benchmarks.serve` repeats all of it."
+    )
+    return between(text, MARK, "\n".join([*lines, "", *textwrap.wrap(said, 100)]))
+
+
 def main() -> None:
-    """Measure the cases named on the command line, or all."""
-    for name in sys.argv[1:] or CASES:
+    """Measure the cases named on the command line, or all, and put them into docs/serve.md."""
+    names = sys.argv[1:] or list(CASES)
+    for name in [name for name in names if name != "page"]:
         about = machine()
         record(RESULTS / f"serve-{name}.json", about, CASES[name]())
+    DOCS.write_text(page(DOCS.read_text()))
 
 
 if __name__ == "__main__":

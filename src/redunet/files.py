@@ -54,7 +54,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 raise IsADirectoryError(errno.EISDIR, "a folder is in the way")
             with _replacing(target) as file:
                 yield file
-            _sync(target.parent, path)
+            sync_folder(target.parent, path)
     except ReduNetError:
         raise
     except OSError as error:
@@ -264,7 +264,7 @@ def _keep_access(handle: int, target: Path) -> None:
         os.fchmod(handle, mode)
 
 
-def _sync(folder: Path, path: str | os.PathLike[str]) -> None:
+def sync_folder(folder: Path, path: str | os.PathLike[str]) -> None:
     """Make a rename in a folder last."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import DataError, FileAccessError
-from redunet.files import cannot_write, follow, make_folder, open_descriptor, writing
+from redunet.files import cannot_write, follow, make_folder, open_descriptor, sync_folder, writing
 from redunet.untrusted import open_regular
 
 CHANGE, DONE, NOT_DONE, UNKNOWN = "change", "done", "not done", "unknown"
@@ -132,6 +132,8 @@ class Journal:
         if os.write(handle, data) != len(data):
             raise OSError("the line was cut short")
         os.fsync(handle)
+        if not self._lines:  # a new file lasts once its folder is synced
+            sync_folder(follow(self.path).parent, self.path)
         self._lines.append(line)
         self._known = _state(handle)
         return line

@@ -17,8 +17,10 @@ from PIL import Image
 
 from redunet import ReduNetClassifier
 from redunet.estimators import NearestMean, load
+from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten
 from redunet.serve.served import Served, Version
+from redunet.user_data.model_receipts import verify
 from tests.serve.running import CENTRES, RNG, TOKEN, Client, X, Y, serving, small_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -339,3 +341,38 @@ def test_a_model_file_that_is_gone_is_not_made_again(path: Path) -> None:
         assert "No such file" in found["error"]
         assert not path.exists()
         assert client.send("POST", "/v1/predict", {"sample": X[0].tolist()})[0] == 200
+
+
+def test_receipts_over_http(path: Path, tmp_path: Path) -> None:
+    log = tmp_path / "receipts.jsonl"
+    small_model().learn_unlabelled(X[:3] + 0.01).save(path)
+    np.savez(tmp_path / "gone.npz", x=X[:2], y=Y[:2])
+    np.savez(tmp_path / "rest.npz", x=X[2:30], y=Y[2:30])
+    with serving(path) as client:
+        assert client.send("GET", "/v1/receipts")[0] == 404
+    with serving(path, receipts=Receipts(log)) as client:
+        assert client.send("GET", "/v1/receipts") == (200, b"")
+        client.raw("GET", "/v1/model/file")
+        gone = {"samples": X[:2].tolist(), "label": "ant"}
+        status, found = client.send("POST", "/v1/unlearn", gone)
+        assert status == 200, found
+        receipt = found["receipt"]
+        assert receipt["superseded"][1]["what"] == "downloaded 1 time"
+        assert receipt["self_labelled_withdrawn"] == 3
+        assert found["notes"][0].startswith("3 samples that the model had labelled itself")
+        assert client.send("POST", "/v1/learn", gone)[1].get("receipt") is None
+        assert client.send("POST", "/v1/unlearn", gone)[0] == 200
+        status, found = client.send("POST", "/v1/forget", {"classes": ["cat"]})
+        assert found["receipt"]["previous"] is not None
+        assert client.send("POST", "/v1/forget", {"classes": ["yak"]})[0] == 422
+        assert client.raw("GET", "/v1/receipts")[1] == log.read_bytes()
+    found = verify(
+        log,
+        path,
+        data=[tmp_path / "rest.npz"],
+        withdrawn=[tmp_path / "gone.npz"],
+        salt=receipt["salt"],
+    )
+    assert len(found["receipts"]) == 3
+    assert (found["rebuilt"], found["unchanged_since"]) == (True, True)
+    assert found["withdrawn"] == {"line": 1, "samples": 2}

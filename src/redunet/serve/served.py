@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from redunet.errors import FileAccessError, ModelFileError, ReduNetError
 from redunet.estimators import Estimator, ReduNetClassifier, load
 from redunet.estimators.receipts import Receipts, Withdrawn, shown
+from redunet.features import held_of_data
 from redunet.files import write_bytes
 from redunet.lock import changing
 from redunet.serve.idempotency import Keys, Request
@@ -134,7 +135,8 @@ class Served:
             self.keys.settle(self.stored.sha256)
             known = self.keys.find(request)
             if known is not None:
-                return {"what": what, "version": self.stored.number, **known, "repeated": True}
+                same = {"what": what, "version": self.stored.number, "notes": []}
+                return {**same, **known, "repeated": True}
             before = self.stored
             model = copy.copy(before.model)
             apply(model)
@@ -152,7 +154,7 @@ class Served:
         self.publish("changed", about)
         if receipt is not None:
             about["receipt"] = shown(receipt, withdrawn)
-        return {**about, "repeated": False}
+        return {**about, "repeated": False, "notes": _notes(what, before.model)}
 
     def refresh(self) -> None:
         """Take over what another process, such as the command line, wrote to the file."""
@@ -287,6 +289,23 @@ class Served:
 def counts_of(model: Estimator) -> dict[Any, int]:
     """How many samples of each class were learnt."""
     return dict(zip(model.moments_, model.moments_.counts, strict=True))
+
+
+def _notes(what: str, before: Estimator) -> list[str]:
+    """What a withdrawal takes along, and what it does not reach."""
+    if what not in ("forget", "unlearn"):
+        return []
+    notes, own, held = [], before.self_labelled_, held_of_data(before.features)
+    if own is not None:
+        notes.append(
+            f"{sum(own.counts):,} samples that the model had labelled itself were withdrawn too"
+        )
+    if held is not None:
+        notes.append(
+            f"the feature map was learnt from data and stays as it is: what it holds of that data "
+            f"({held}) is not withdrawn"
+        )
+    return notes
 
 
 def _probe(model: Estimator) -> NDArray[np.float64]:

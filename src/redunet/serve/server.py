@@ -100,6 +100,7 @@ class Server:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             limit_concurrency=_CONNECTIONS,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,

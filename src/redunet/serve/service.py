@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from redunet.encoders import Encoder
 from redunet.errors import DataError, DataTypeError
 from redunet.estimators import Estimator, load
-from redunet.features import held_of_data
 from redunet.progress import silent
 from redunet.serve import inputs, schemas
 from redunet.serve.answers import Answerer, Answers, FullError, check_can_reject
@@ -32,8 +31,6 @@ from redunet.user_data.source import Wanted
 
 Found = dict[str, Any]
 Files = Sequence[tuple[str, BinaryIO]]
-
-_WITHDRAWS = ("unlearn", "forget")
 
 
 @dataclass(frozen=True)
@@ -237,7 +234,6 @@ class Service:
         if wait:
             self.served.wait_built(found["version"], self.limits.seconds)
         found["answering"] = self.served.answering.number >= found["version"]
-        found["notes"] = self._notes() if what in _WITHDRAWS else []
         return found
 
     def facts(self) -> Found:
@@ -295,15 +291,6 @@ class Service:
             return inputs.rows_of(model, given.samples)
         texts = given.texts if given.text is None else [given.text]
         return inputs.texts_of(texts or [], self.encoder)
-
-    def _notes(self) -> list[str]:
-        held = held_of_data(self.served.stored.model.features)
-        if held is None:
-            return []
-        return [
-            f"the feature map was learnt from data and stays as it is: what it holds of that data "
-            f"({held}) is not withdrawn"
-        ]
 
 
 def request_of(key: str | None, *parts: bytes) -> Request | None:

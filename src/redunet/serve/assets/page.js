@@ -10,7 +10,23 @@ const state = { model: null, way: null, files: [], taught: [], asking: false, ag
 
 // ---- what the model is ----------------------------------------------------------------------
 
-async function refresh() {
+// Ask what the model is now; while that is under way, once more is enough for all who ask.
+function refresh() {
+  state.stale = true;
+  state.refreshing ??= (async () => {
+    try {
+      while (state.stale) {
+        state.stale = false;
+        await look();
+      }
+    } finally {
+      state.refreshing = null;
+    }
+  })();
+  return state.refreshing;
+}
+
+async function look() {
   const model = await call("/v1/model");
   const first = state.model === null;
   const answered = state.model && state.model.answering.sha256;

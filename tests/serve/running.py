@@ -50,7 +50,7 @@ class Client:
     ) -> tuple[int, Any]:
         """The status and the content of the answer; a body that is no bytes is sent as JSON."""
         status, data, kind = self.raw(method, path, body, headers, token)
-        return status, json.loads(data) if kind.startswith("application/json") else data
+        return status, json.loads(data) if kind == "application/json" else data
 
     def raw(
         self,

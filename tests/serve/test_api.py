@@ -345,7 +345,10 @@ def test_a_model_file_that_is_gone_is_not_made_again(path: Path) -> None:
 
 def test_receipts_over_http(path: Path, tmp_path: Path) -> None:
     log = tmp_path / "receipts.jsonl"
-    small_model().learn_unlabelled(X[:3] + 0.01).save(path)
+    model = small_model().learn_unlabelled(X[:3] + 0.01)
+    model.save(path)
+    assert model.self_labelled_ is not None
+    own = sum(model.self_labelled_.counts)
     np.savez(tmp_path / "gone.npz", x=X[:2], y=Y[:2])
     np.savez(tmp_path / "rest.npz", x=X[2:30], y=Y[2:30])
     with serving(path) as client:
@@ -358,8 +361,8 @@ def test_receipts_over_http(path: Path, tmp_path: Path) -> None:
         assert status == 200, found
         receipt = found["receipt"]
         assert receipt["superseded"][1]["what"] == "downloaded 1 time"
-        assert receipt["self_labelled_withdrawn"] == 3
-        assert found["notes"][0].startswith("3 samples that the model had labelled itself")
+        assert receipt["self_labelled_withdrawn"] == own > 0
+        assert found["notes"][0].startswith(f"{own} samples that the model had labelled itself")
         assert client.send("POST", "/v1/learn", gone)[1].get("receipt") is None
         assert client.send("POST", "/v1/unlearn", gone)[0] == 200
         status, found = client.send("POST", "/v1/forget", {"classes": ["cat"]})

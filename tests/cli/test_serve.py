@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 def run(*words: object) -> tuple[int, str]:
     done = CliRunner().invoke(main, ["serve", *map(str, words)])
-    return done.exit_code, done.output + ("" if done.exit_code == 2 else repr(done.exception))
+    return done.exit_code, done.output
 
 
 def test_mistakes_are_one_line(path: Path, tmp_path: Path) -> None:
@@ -79,3 +79,15 @@ def test_the_demo_needs_nothing_and_leaves_nothing(tmp_path: Path) -> None:
         running.terminate()
         assert running.wait(20) == 0
     assert list(tmp_path.glob("redunet-*")) == []
+
+
+def test_packages_that_are_missing_are_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, output = run(path)
+    assert code == 2
+    assert output.endswith("there is no uvicorn: pip install 'redunet[serve]'\n")
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
+    words = ["forget", str(path), "ant", "--receipt", str(path) + ".log", "--sign-key", str(path)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert done.output.endswith("pip install 'redunet[receipts]'\n")

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from redunet.errors import FileAccessError, SettingsError
 from redunet.serve.server import new_token, token_in
@@ -343,3 +345,32 @@ def test_tokens_in_files(tmp_path: Path) -> None:
         token_in(file)
     assert len({new_token() for _ in range(10)}) == 10
     assert len(new_token()) >= 40
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=7),
+    max_leaves=12,
+)
+NAMES = (
+    *("sample", "samples", "text", "texts", "label", "labels", "classes"),
+    *("top", "novelty", "reject", "other"),
+)
+
+
+@given(
+    asked=st.sampled_from(["/v1/predict", "/v1/learn", "/v1/unlearn", "/v1/forget"]),
+    body=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4) | VALUES,
+    key=st.none() | st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=9),
+)
+def test_whatever_is_asked_is_answered_in_one_line(
+    server: Client, path: Path, asked: str, body: Any, key: str | None
+) -> None:
+    before = path.read_bytes()
+    headers = {} if key is None else {"Idempotency-Key": key}
+    status, found = server.send("POST", asked, body, headers)
+    assert status in (200, 422), found
+    if status == 422:
+        assert path.read_bytes() == before
+        assert found["error"]
+        assert "\n" not in found["error"]

@@ -60,6 +60,9 @@ const teachNote = () => (state.way === "draw"
 
 function showClasses(model) {
   const may = unlocked() && !model.read_only;
+  const found = JSON.stringify([may, model.classes]);
+  if (found === state.classes) return; // a button that is in use stays as it is
+  state.classes = found;
   at("total").textContent = `${model.classes.length.toLocaleString()}, ${model.samples.toLocaleString()} samples`;
   at("classes").replaceChildren(...model.classes.map((one) => {
     const row = make("li", "chip"), name = String(one.class);
@@ -94,6 +97,7 @@ function forgetButton(label, name) {
     await attempt(() => change("/v1/forget", { classes: [label] }));
     state.taught = state.taught.filter((one) => one.label !== name);
     at("back").disabled = !state.taught.length;
+    at("label").focus({ preventScroll: true }); // the button is gone
   });
   return button;
 }

@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,25 @@ def test_oversized_bodies(client: Client) -> None:
     many = {"samples": [[0.0] * 6] * 10_001}
     status, _found = client.send("POST", "/v1/predict", many)
     assert status in (413, 422)
+
+
+def test_bodies_that_are_too_much_together(client: Client) -> None:
+    """Each is allowed, and they wait for their ends; then there is room again."""
+    head = (
+        f"POST /v1/merge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Content-Type: application/octet-stream\r\nContent-Length: 99999\r\n\r\n"
+    )
+    with ExitStack() as stack:
+        open_ones = []
+        for _ in range(12):
+            one = socket.create_connection(("127.0.0.1", client.port), timeout=20)
+            stack.enter_context(one)
+            one.sendall(head.encode() + b"0" * 90_000)
+            open_ones.append(one)
+        answers = [one.recv(65536)[:12] for one in open_ones]
+    assert answers.count(b"HTTP/1.1 429") >= 1
+    assert set(answers) <= {b"HTTP/1.1 429", b"HTTP/1.1 408"}
+    assert client.send("POST", "/v1/predict", {"sample": X[0].tolist()})[0] == 200
 
 
 def test_slow_bodies(client: Client) -> None:

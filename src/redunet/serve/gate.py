@@ -31,6 +31,9 @@ OPEN = frozenset({"/health", *PATHS})
 JSON_BYTES = 2**24
 """Most bytes of a body of JSON."""
 
+_MOST_BODIES = 8
+"""Bodies of the largest size that may be worked on at once; of smaller ones more."""
+
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -84,6 +87,7 @@ class Gate:
 
     def __init__(self, app: App, rules: Rules) -> None:
         self._app, self._rules = app, rules
+        self._held = 0  # bytes of all bodies that are being worked on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -98,7 +102,11 @@ class Gate:
         if refused is not None:
             await _answer(guarded, *refused)
             return
-        await self._app(scope, self._limited(scope, receive), guarded)
+        body = _Body()
+        try:
+            await self._app(scope, self._limited(scope, receive, body), guarded)
+        finally:
+            self._held -= body.seen
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """The status and reason for a request that may not come in."""
@@ -132,33 +140,44 @@ class Gate:
         is_json = not kinds or kinds[0].split(";")[0].strip() == "application/json"
         return min(self._rules.body_bytes, JSON_BYTES) if is_json else self._rules.body_bytes
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+    def _limited(self, scope: Scope, receive: Receive, body: _Body) -> Receive:
         """What gives the body as far as it is neither too long nor too slow."""
-        most, seen, ended = self._most_bytes(scope), 0, False
-        deadline = asyncio.get_running_loop().time() + self._rules.body_seconds
+        rules, most = self._rules, self._most_bytes(scope)
+        deadline = asyncio.get_running_loop().time() + rules.body_seconds
 
         async def limited() -> Message:
-            nonlocal seen, ended
-            if ended:  # after the body this waits until the client is gone
+            if body.ended:  # after the body this waits until the client is gone
                 return await receive()
             try:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(
-                    408,
-                    f"expected the whole body within {self._rules.body_seconds:g} s",
-                    {"connection": "close"},
+                raise _refusal(
+                    408, f"expected the whole body within {rules.body_seconds:g} s"
                 ) from None
-            seen += len(message.get("body", b""))
-            ended = not message.get("more_body", False)
-            if seen > most:
-                raise HTTPException(
-                    413, f"expected at most {most:,} bytes", {"connection": "close"}
-                )
+            came = len(message.get("body", b""))
+            body.seen += came
+            self._held += came
+            body.ended = not message.get("more_body", False)
+            if body.seen > most:
+                raise _refusal(413, f"expected at most {most:,} bytes")
+            if self._held > _MOST_BODIES * rules.body_bytes:
+                raise _refusal(429, "too much is being sent at once: try again later")
             return message
 
         return limited
+
+
+@dataclass
+class _Body:
+    """How much of a body came, and whether that is all."""
+
+    seen: int = 0
+    ended: bool = False
+
+
+def _refusal(status: int, why: str) -> HTTPException:
+    return HTTPException(status, why, {"connection": "close"})
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

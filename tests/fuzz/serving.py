@@ -51,7 +51,7 @@ def process(path: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Cli
         yield running, client
     finally:
         running.terminate()
-        running.wait(30)
+        running.wait(120)
         running.stdout.close()
 
 

@@ -194,6 +194,8 @@ def test_folders_that_may_not_be_entered(model: Path) -> None:
         data.write_bytes(model.with_name("d.npz").read_bytes())
         closed.mkdir(0o600)
         Path(name).chmod(0o777)
+        for words in commands_on(Path(name, "x" * 300), known, data):
+            refused(*words)  # loads the modules of each command while it may
         with powerless():
             for words in commands_on(closed / "model", known, data):
                 assert "Permission denied" in refused(*words), words

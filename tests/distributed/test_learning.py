@@ -207,6 +207,14 @@ def test_where_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "m").exists()
 
 
+def test_the_environment_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    before = dict(os.environ)
+    with local_client(2):
+        pass
+    assert dict(os.environ) == before
+
+
 def test_any_number_of_workers(client: Any, tmp_path: Path) -> None:
     wanted = file_hash(plain(), tmp_path)
     for n_workers in (8, 3, 2, 1):

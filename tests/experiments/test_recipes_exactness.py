@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPES = {"grey": (9, 9), "colour": (8, 8, 3)}
 WIDER = {"grey": (16, 15), "colour": (15, 16, 3)}
 """For recipes with scattering, whose windows take more room."""
-SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2, "n_scales": 2, "pool": 4}
+SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2, "n_scales": 2, "pool": 4, "width": 40}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -35,6 +36,17 @@ def dask_packages() -> Any:
 
 
 @contextmanager
+def _same_environment() -> Iterator[None]:
+    """Environment variables that are after the block what they were before it."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
 def local_client(n_workers: int) -> Iterator[Any]:
     """A client of worker processes on this machine, which end with the block.
 
@@ -53,6 +65,8 @@ def local_client(n_workers: int) -> Iterator[Any]:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     with ExitStack() as stack:
+        # The library sets variables for its processes here, and does not put all of them back.
+        stack.enter_context(_same_environment())
         folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         stack.enter_context(
             dask.config.set(

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from benchmarks.measure import Row, machine, record
 
-NEIGHBOURS = (0, 1, 2, 4)
+NEIGHBOURS = (0, 1, 2)
 POLICIES = {"sleep": "PASSIVE", "spin": "ACTIVE"}
 ROUNDS = 3
-LIMIT = 40.0
+LIMIT = 20.0
 """Seconds after which a turn is given up."""
 
 

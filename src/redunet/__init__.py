@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from redunet._version import __version__
 
-# Threads of PyTorch that wait for each other shall sleep, not spin: beside other busy programs
-# small products are then many times faster. It holds where PyTorch is loaded later than this.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Threads of PyTorch that wait for each other shall soon sleep instead of spinning on: that is as fast
+# alone, and faster beside many busy programs. It holds where PyTorch is loaded later than this.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 if TYPE_CHECKING:
     from redunet.core.construction import Schedule

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from redunet._version import __version__
 
-# Threads of PyTorch that wait for each other shall soon sleep instead of spinning on: that is as fast
-# alone, and faster beside many busy programs. It holds where PyTorch is loaded later than this.
+# Threads of PyTorch that wait for each other shall soon sleep instead of spinning on: that is as
+# fast alone, and faster beside many busy programs. It holds where PyTorch is loaded after this.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from redunet.core.moments import ClassMoments
 from redunet.encoders import EncoderId
-from redunet.errors import DataError, ModelFileError, ReduNetError
+from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, estimator_named, storage
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.state import State
@@ -48,15 +48,7 @@ def from_bytes(data: bytes) -> Estimator:
         if content["input"] is not None:
             agree(model, content["input"])
         intact = to_bytes(model) == data
-    except (
-        ReduNetError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except storage.MALFORMED as error:
         raise ModelFileError(f"{_NAME} is not one of this version: {error}") from error
     if not intact:
         raise ModelFileError(f"{_NAME} holds other things than one of this version")

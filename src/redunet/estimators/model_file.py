@@ -13,7 +13,7 @@ from redunet.core.allocation import Allocate
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import FIRST_NAMES, NAMES
 from redunet.encoders import EncoderId
-from redunet.errors import DataError, ModelFileError, ReduNetError
+from redunet.errors import DataError, ModelFileError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.offloading import allocate_here
@@ -88,15 +88,7 @@ class Model:
                 others = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
                 tensors = others | model.state.moments.to_tensors()
             intact = storage.alike(model._state(), (tensors, content))
-        except (
-            ReduNetError,
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except storage.MALFORMED as error:
             raise ModelFileError(f"{path} is not a model of this version: {error}") from error
         if not intact:
             raise ModelFileError(f"{path} holds other things than a model of this version")

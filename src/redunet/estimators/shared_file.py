@@ -21,7 +21,7 @@ from redunet.core.packing import NAMES, size_of_columns
 from redunet.core.ranks import Ranks
 from redunet.core.share import Share, split
 from redunet.encoders import EncoderId
-from redunet.errors import DataError, FileAccessError, ModelFileError, ReduNetError, SettingsError
+from redunet.errors import DataError, FileAccessError, ModelFileError, SettingsError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.model_file import SELF_LABELLED, Model, checked_names
@@ -62,16 +62,7 @@ def load_share(
         raise
     except OSError as error:
         raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
-    except (
-        ReduNetError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        safetensors.SafetensorError,
-    ) as error:
+    except (*storage.MALFORMED, safetensors.SafetensorError) as error:
         raise ModelFileError(
             f"{path} is not a model of this version, or is damaged: {error}"
         ) from error

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import Allocate, in_memory
-from redunet.errors import FileAccessError, ModelFileError
+from redunet.errors import FileAccessError, ModelFileError, ReduNetError
 from redunet.files import write_parts
 from redunet.untrusted import open_regular
 
@@ -58,6 +58,17 @@ _LATER = {"self_labelled", "calibration"}
 """Keys of the content that came with version 3."""
 
 T = TypeVar("T")
+
+MALFORMED = (
+    ReduNetError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What taking a model out of the content of a file may raise, where that is not one's own."""
 
 
 def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Any) -> None:

@@ -69,6 +69,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         Scattering((32, 32, 3), J=3),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50),
         Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), Root(400)),
+        PatchFilters.learn(IMAGES, seed=0, n_filters=50, window=6.0),
         Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
         Together((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
         RandomReLU.learn(IMAGES, seed=0, width=700),
@@ -79,6 +80,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         "scattering",
         "patches",
         "patches-mirrored-root",
+        "patches-windows",
         "scattering-root",
         "together",
         "random-relu",
@@ -144,6 +146,20 @@ def test_a_stack_on_the_gpu_is_the_plain_construction() -> None:
         for mine, (theirs, _) in zip(network.layers, oracle, strict=True):
             assert float((mine.E.cpu() - theirs.E).norm() / theirs.E.norm()) < 1e-11
             assert float((mine.C.cpu() - theirs.C).norm() / theirs.C.norm()) < 1e-11
+
+
+def test_classes_of_few_samples_are_built_of_factors_as_on_the_cpu() -> None:
+    X, y = classes_on_subspaces(k=4, d=300, per_class=90, rank=80)
+    moments = ClassMoments(300).update(torch.from_numpy(X), y)
+    networks = [
+        build_network(moments, 0.5, Schedule(3, 0.3, 0.9, "relative"), device=device)
+        for device in ("cpu", "cuda")
+    ]
+    assert all(network.layers.first.stacks for network in networks)
+    Z = unit_rows(torch.from_numpy(X))
+    here = networks[0].transform(Z, sharpness=1.0)
+    there = networks[1].transform(Z.cuda(), sharpness=1.0)
+    assert float((here - there.cpu()).abs().max()) < 1e-10
 
 
 def test_novelty_thresholds_and_own_labels_are_those_of_the_cpu() -> None:

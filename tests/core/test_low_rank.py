@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from redunet import ReduNetClassifier
 from redunet.core.construction import LayerStream, Pass, Schedule
 from redunet.core.eigenvectors import top_eigenvectors
-from redunet.core.factors import gram_eigenvectors, low_rank_factor
+from redunet.core.factors import gram_eigenvectors, low_rank_factor, sketched_factor
 from redunet.core.grid import unit_rows
 from redunet.core.layers import GivenLayers
 from redunet.core.low_rank import LowRankLayer, stacked
@@ -225,6 +226,25 @@ def test_the_factor_of_a_matrix_of_low_rank(d: int, rank: int) -> None:
     expected, _ = top_eigenvectors(A, rank)
     assert torch.allclose(values, expected, rtol=1e-12)
     assert torch.allclose(A @ vectors, vectors * values, atol=1e-10 * float(values[0]))
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-5])
+@pytest.mark.parametrize(("d", "rank", "bound"), [(5, 1, 1), (30, 7, 9), (200, 50, 50)])
+def test_the_factor_of_a_matrix_of_low_rank_from_random_vectors(
+    d: int, rank: int, bound: int, spread: float
+) -> None:
+    F = torch.randn(d, rank, dtype=torch.float64, generator=torch.Generator().manual_seed(d))
+    F = F * torch.logspace(0, math.log10(spread), rank, dtype=torch.float64)
+    A = F @ F.mT
+    found = sketched_factor(A, bound)
+    assert found is not None
+    assert found.shape[1] <= bound + 16
+    assert error(found @ found.mT, A) < 1e-14
+    again = sketched_factor(A, bound)
+    assert again is not None
+    assert torch.equal(again, found)
+    if d > 2 * bound + 16:
+        assert sketched_factor(A + torch.eye(d, dtype=torch.float64), bound) is None
 
 
 def test_stacks_hold_classes_of_similar_rank() -> None:

@@ -48,6 +48,7 @@ MAPS: dict[str, tuple[FeatureMap, NDArray[Any]]] = {
     "lift, mean image": (GaussianLift.learn(IMAGES, 0, n_kernels=3), IMAGES),
     "lift, centred": (GaussianLift.learn(IMAGES, 0, centred=True, relu=False), IMAGES),
     "patches": (PATCHES, IMAGES),
+    "patches in windows": (PatchFilters.learn(GREY, 0, 4, 4, window=2.0), GREY),
     "patches of grey": (PatchFilters.learn(GREY, 0, 4, 4, cells=3), GREY),
     "roots": (Chain(PATCHES, Root(PATCHES.n_features)), IMAGES),
     "mirrored": (Mirrored(PATCHES), IMAGES),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from redunet import DataError, LearntFeaturesWarning, ReduNetClassifier, SettingsError
 from redunet.features import FeatureMap, Mirrored, PatchFilters
+from redunet.features.base import restore
 
 
 def textures(n: int, side: int = 14, channels: int = 3, seed: int = 0) -> NDArray[np.uint8]:
@@ -60,6 +61,40 @@ def test_the_features_are_what_patch_after_patch_gives(shape: Any, cells: int) -
     mine = features(torch.from_numpy(images[:4]))
     np.testing.assert_allclose(mine, expected.reshape(4, -1), atol=2e-2)
     assert expected.mean() > 1
+
+
+def test_windows_weigh_the_responses_of_all_patches() -> None:
+    features = PatchFilters.learn(IMAGES, 1, 6, 4, cells=2, threshold=0.3, window=2.5)
+    t = responses(features, IMAGES[:4])
+    far = np.arange(11)[:, None] + 0.5 - (np.arange(2) + 0.5) * 5.5
+    weights = np.round(32 * np.exp(-((far / 2.5) ** 2) / 2)) / 32
+    sides = np.stack([np.maximum(t - 0.3, 0), np.maximum(-t - 0.3, 0)], axis=-1)
+    expected = np.einsum("nijfs,ia,jb->nfsab", sides, weights, weights).reshape(4, -1)
+    mine = features(torch.from_numpy(IMAGES[:4]))
+    np.testing.assert_allclose(mine, expected, atol=2e-2)
+    assert torch.equal(
+        mine, torch.cat([features(torch.from_numpy(IMAGES[i : i + 1])) for i in range(4)])
+    )
+
+
+def test_features_with_windows_change_less_as_an_image_is_shifted() -> None:
+    wide = textures(40, side=18)
+    here, there = (torch.from_numpy(wide[:, i : i + 14, i : i + 14].copy()) for i in (0, 2))
+
+    def change(window: float) -> float:
+        features = PatchFilters.learn(IMAGES, 1, 12, 4, threshold=0.3, window=window)
+        return float((features(here) - features(there)).norm() / features(here).norm())
+
+    assert change(5.0) < 0.8 * change(0.0)
+
+
+def test_maps_without_a_window_are_saved_as_before() -> None:
+    values, _ = FEATURES.to_state()
+    assert "window" not in values
+    windows = PatchFilters.learn(IMAGES, 0, 4, 4, window=3.0)
+    again = restore("patch-filters", *windows.to_state())
+    assert isinstance(again, PatchFilters)
+    assert again.window == 3.0
 
 
 def test_filters_are_unit_vectors_among_whitened_patches() -> None:
@@ -180,5 +215,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
         PatchFilters.learn(IMAGES, 0, 4, source="pca")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="expected threshold to be a number from 0 on"):
         PatchFilters.learn(IMAGES, 0, 4, threshold=-1.0)
+    with pytest.raises(SettingsError, match="expected window to be a number from 0 on, got -1"):
+        PatchFilters.learn(IMAGES, 0, 4, window=-1.0)
     with pytest.raises(SettingsError, match=r"expected filters .* of shape \(10, 48\), got"):
         PatchFilters((14, 14, 3), FEATURES.filters[:, :9], FEATURES.offsets, 4, 2, 1.0)

@@ -230,8 +230,9 @@ class Pass:
         self._alphas = new(alphas, dtype=torch.float64)
         self._workspace = Workspace.like(first.Sigma)
         self._operators = self._new_operators() if reuse else None
-        # Two places for factors, in turns: a layer refers to those it was made of.
-        self._spare = [[torch.empty_like(stack.B) for stack in first.stacks] for _ in range(2)]
+        # Two places for factors, in turns: a layer refers to those it was made of. A network of one
+        # layer never needs the second.
+        self._spare: list[list[Tensor]] = [[], []]
         self._reuse = reuse
 
     def _new_operators(self) -> Tensor:
@@ -276,7 +277,7 @@ class Pass:
             self.means[dense] = means
         if not now.stacks:
             return
-        if not self._reuse:
+        if not self._reuse or not self._spare[0]:
             self._spare[0] = [torch.empty_like(stack.B) for stack in now.stacks]
         moved = tuple(
             stack.moved(E, M, step, coding, out, self.means)

@@ -81,7 +81,7 @@ def summed(
         moment = moments[label].to(device)
         # Of many samples, what is held whole is taken so: to ask for its rank would take longer.
         asked = moment.whole is None or moment.count <= most_columns(d)
-        held = moment.columns if asked else None
+        held = moment.columns if asked and torch.device(device).type == "cpu" else None
         F = None if held is None else columns_factor(held, _ERROR)
         if F is None:
             total.add_(moment.second_moment.to(torch.float64), alpha=w / GRID**2)

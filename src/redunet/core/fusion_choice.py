@@ -33,6 +33,9 @@ WIDTHS, WIDTH_STEP = (1 / 12, 1 / 6, 1 / 3, 2 / 3), 64
 MIN_WIDTH, MAX_WIDTH = 256, 1536
 """Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
 
+LEAST_BYTES = 6
+"""That two fusions take for each number of a layer: one in bfloat16, one in float32."""
+
 CUT = 0.25
 """The share of their directions that classes of few samples have in a first fusion."""
 
@@ -78,7 +81,9 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
     layers = network.layers
     if not len(layers) or layers.probes(0) is None:
         return []
-    steps = layers.steps
+    before, steps = layers.first, layers.steps
+    if before.n_features > MAX_WIDTH and LEAST_BYTES * before.layer_numbers > memory:
+        return []  # found out before they are made, which takes as much memory again
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
     shallow = not plans
     plans = plans or 2 * [[Block(index, step, 0.0) for index, step in enumerate(steps)]]

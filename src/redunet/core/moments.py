@@ -27,7 +27,7 @@ from redunet.core.accumulator import (
     some_rows,
 )
 from redunet.core.allocation import Allocate, in_memory, on_device
-from redunet.core.factors import columns_factor
+from redunet.core.factors import columns_factor, sketched_factor
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels
@@ -336,15 +336,26 @@ class ClassMoments:
         with self._named(label):
             return self[label].to(device).Sigma()
 
-    def factor_of(self, label: Label, most: int) -> Tensor | None:
-        """F with F Fᵀ = Σ_j up to rounding, of a class that is held by columns.
+    def rank_at_most(self, label: Label, device: str = "cpu") -> int:
+        """A bound on the rank of Σ_j: the number of samples or, on a CPU, of columns.
+
+        To find the columns takes many small steps, which a GPU has no use for.
+        """
+        moment = self[label]
+        held = moment.columns if torch.device(device).type == "cpu" else None
+        return moment.count if held is None else held.rank
+
+    def factor_of(self, label: Label, most: int, device: str = "cpu") -> Tensor | None:
+        """F with F Fᵀ = Σ_j up to rounding, of a class of a rank of at most ``most``.
 
         Returns
         -------
         Tensor of shape (d, r), float64, or None
-            None where the class is held whole or by more than ``most`` columns, or where
-            rounding does not allow it.
+            None where the rank is not known to be as low, or where rounding does not allow it.
         """
+        if torch.device(device).type != "cpu":
+            rank = self.rank_at_most(label, device)
+            return None if rank > most else sketched_factor(self.Sigma_of(label, device), rank)
         moment = self[label]
         held = moment.columns
         if held is None or held.rank > most:

@@ -153,21 +153,19 @@ def _basis(moments: ClassMoments, features: Tensor, most: int) -> Tensor | None:
 
     None where there are more than ``most`` of them, or more samples.
     """
-    held = [moments[label].columns for label in moments]
-    counts = zip(held, moments.counts, strict=True)
-    if sum(n if columns is None else columns.rank for columns, n in counts) > most:
-        return None
     device = str(features.device)
+    if sum(moments.rank_at_most(label, device) for label in moments) > most:
+        return None
     factors = []
     for label in moments:
-        F = moments.factor_of(label, most)
+        F = moments.factor_of(label, most, device)
         if F is None:
             Sigma_j = moments.Sigma_of(label, device)
             F = low_rank_factor(Sigma_j[features][:, features], most)
             if F is None:
                 return None
         else:
-            F = F.to(device)[features]
+            F = F[features]
         factors.append(F)
     together = torch.cat(factors, dim=1)
     # In as few directions as the sum of all second moments has.

@@ -28,6 +28,9 @@ from redunet.core.share import Share
 DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
 
+_SUMMED = 2**28
+"""Numbers of factors that are brought into float64 at a time."""
+
 LEAST_SHARE = 2.0**-20
 """What makes a second moment definite, as a share of its mean eigenvalue."""
 
@@ -76,11 +79,10 @@ class SecondMoments:
         size = moments.n_features if space is None else space.size
         factors, dense = {}, {}
         for j, label in zip(share.own if share else range(len(moments)), moments, strict=True):
-            F = moments.factor_of(label, int(FACTORED_UP_TO * size))
+            F = moments.factor_of(label, int(FACTORED_UP_TO * size), device)
             if F is None:
                 dense[j] = label
             else:
-                F = F.to(device)
                 factors[j] = (F if space is None else space.factor(F)).to(dtype)
         Sigma = on_device(moments.allocate, (len(dense), size, size), dtype, device)
         for out, label in zip(Sigma, dense.values(), strict=True):
@@ -128,9 +130,14 @@ class SecondMoments:
     @property
     def layer_bytes(self) -> int:
         """The memory that a layer made of these moments takes."""
-        s, size = self.Sigma.shape[-1], self.Sigma.element_size()
+        return self.layer_numbers * self.Sigma.element_size()
+
+    @property
+    def layer_numbers(self) -> int:
+        """The numbers that such a layer is made of."""
+        s = self.Sigma.shape[-1]
         inner = sum(stack.B.numel() + len(stack.rows) * stack.B.shape[1] for stack in self.stacks)
-        return size * ((len(self.dense) + 1) * s * s + inner)
+        return (len(self.dense) + 1) * s * s + inner
 
     def full(self) -> Tensor:
         """Second moments of the classes that are here as matrices: a copy, (k, d, d)."""
@@ -152,8 +159,9 @@ class SecondMoments:
     def _summed(self) -> Tensor:
         total = self.Sigma.sum(dim=0, dtype=torch.float64)
         for stack in self.stacks:
-            rows = stack.rows.to(torch.float64)
-            total.addmm_(rows.mT, rows)
+            for some in torch.split(stack.rows, max(1, _SUMMED // total.shape[-1])):
+                rows = some.to(torch.float64)
+                total.addmm_(rows.mT, rows)
         self.ranks.sum_(total)
         return total if self.space is None else self.space.to_all(total)
 

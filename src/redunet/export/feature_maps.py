@@ -160,6 +160,7 @@ class Filtered(Patches):
         super().__init__(features, features.patch_size, 0)
         self.n_features, self.n_filters = features.n_features, len(features.filters)
         self.threshold = float(round(features.threshold * patches._RESPONSE_GRID))
+        self.steps = float(features.steps)
         self.filters = nn.Buffer(features.filters)
         self.offsets = nn.Buffer((features.offsets * patches._RESPONSE_GRID)[:, None])
         self.pooling = nn.Buffer(features._pooling())
@@ -179,7 +180,7 @@ class Filtered(Patches):
             for side in (response, -response)
         ]
         sums = torch.cat(sides, 2).reshape(-1, self.n_features)
-        return sums / float(patches._RESPONSE_GRID)
+        return sums / self.steps
 
 
 class Roots(nn.Module):

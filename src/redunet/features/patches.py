@@ -2,8 +2,8 @@
 
 Pixels are whole and the filters lie on a grid, so their products are exact in
 any order; so is the contrast of a patch, rounded to a grid, and so are the
-sums over a cell, of responses rounded to a grid. What lies between is done
-number by number. So the features have the same bits in every batch, with any
+sums over a cell, of responses and weights rounded to grids. What lies between is
+done number by number. So the features have the same bits in every batch, with any
 number of threads, on every device.
 """
 
@@ -26,6 +26,7 @@ from redunet.features.pixels import whole_pixels
 _FILTER_GRID = 2**24
 _CONTRAST_GRID = 2**6
 _RESPONSE_GRID = 2**16
+_WINDOW_GRID = 2**10
 
 _LEAST_VARIANCE = 10.0
 """Added to the variance of a patch, of pixels from 0 to 255: what is fainter is not blown up."""
@@ -54,7 +55,9 @@ class PatchFilters:
     Every patch x of an image is brought to mean 0 and variance 1 (nearly 0
     where it is almost flat), x̂ = (x − x̄) / √(var x + 10), and whitened. With t
     its product with a filter, a unit vector, max(t − θ, 0) and max(−t − θ, 0)
-    are summed over the patches of each cell. Made by `learn`.
+    are summed over the patches of each cell, or over all patches, weighted by a
+    Gaussian window around the middle of each cell: then features change less as
+    an image is shifted. Made by `learn`.
 
     Parameters
     ----------
@@ -71,6 +74,9 @@ class PatchFilters:
         Cells along each side of the image.
     threshold : float
         θ.
+    window : float, default=0.0
+        Standard deviation of the Gaussian windows, in pixels; 0 for cells with
+        sharp edges.
 
     Examples
     --------
@@ -89,6 +95,7 @@ class PatchFilters:
     patch_size: int
     cells: int
     threshold: float
+    window: float = 0.0
 
     @classmethod
     def learn(
@@ -100,6 +107,7 @@ class PatchFilters:
         *,
         cells: int = 2,
         threshold: float = 0.25,
+        window: float = 0.0,
         source: Literal["random", "kmeans"] = "random",
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
@@ -116,12 +124,13 @@ class PatchFilters:
         patch_size : int, default=6
         cells : int, default=2
         threshold : float, default=0.25
+        window : float, default=0.0
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.
         """
         input_shape = tuple(np.shape(images)[1:])
-        _check(input_shape, n_filters, patch_size, cells, threshold)
+        _check(input_shape, n_filters, patch_size, cells, threshold, window)
         if source not in ("random", "kmeans"):
             raise SettingsError(f"expected source to be random or kmeans, got {source!r}")
         random = np.random.RandomState(seed)
@@ -155,11 +164,14 @@ class PatchFilters:
             patch_size,
             cells,
             float(threshold),
+            float(window),
         )
 
     def __post_init__(self) -> None:
         n_filters = len(self.filters) if self.filters.ndim else 0
-        _check(self.input_shape, n_filters, self.patch_size, self.cells, self.threshold)
+        _check(
+            self.input_shape, n_filters, self.patch_size, self.cells, self.threshold, self.window
+        )
         values = math.prod(self.input_shape[2:]) * self.patch_size**2
         check_tensor("filters", self.filters, (n_filters, values))
         check_tensor("offsets", self.offsets, (n_filters,))
@@ -171,6 +183,11 @@ class PatchFilters:
     def n_features(self) -> int:
         """2 · n_filters · cells²."""
         return 2 * len(self.filters) * self.cells**2
+
+    @property
+    def steps(self) -> int:
+        """Steps of the grid of sums to one."""
+        return _RESPONSE_GRID * (_WINDOW_GRID if self.window else 1)
 
     @property
     def learnt_from_data(self) -> bool:
@@ -189,7 +206,7 @@ class PatchFilters:
             torch.split(planes, per_pass), torch.split(out, per_pass), strict=True
         ):
             features.copy_(self._sums(some, pooling))
-        return out.div_(_RESPONSE_GRID)
+        return out.div_(self.steps)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What makes this map again."""
@@ -199,6 +216,8 @@ class PatchFilters:
             "cells": self.cells,
             "threshold": self.threshold,
         }
+        if self.window:  # maps without one are saved as before there were windows
+            values["window"] = self.window
         return values, {"filters": self.filters, "offsets": self.offsets}
 
     def _sums(self, planes: Tensor, pooling: Tensor) -> Tensor:
@@ -221,17 +240,30 @@ class PatchFilters:
         return responses.mul_(scale[:, None]).sub_(offsets[:, None]).round_()
 
     def _pooling(self) -> Tensor:
-        """Which places belong to which cell: Tensor of shape (places, cells²), zeros and ones."""
+        """What each place counts in each cell: Tensor of shape (places, cells²), whole numbers."""
         rows, columns = (
-            torch.arange(side - self.patch_size + 1) * self.cells // (side - self.patch_size + 1)
-            for side in self.input_shape[:2]
+            self._along(side - self.patch_size + 1).round() for side in self.input_shape[:2]
         )
-        cell = (rows[:, None] * self.cells + columns).flatten()
-        return torch.nn.functional.one_hot(cell, self.cells**2).to(torch.float64)
+        return torch.einsum("ia,jb->ijab", rows, columns).flatten(2).flatten(0, 1)
+
+    def _along(self, places: int) -> Tensor:
+        """The same along one side of the image: Tensor of shape (places, cells)."""
+        if not self.window:
+            cell = torch.arange(places) * self.cells // places
+            return torch.nn.functional.one_hot(cell, self.cells).to(torch.float64)
+        width, top = places / self.cells, math.sqrt(_WINDOW_GRID)
+        far = [[i + 0.5 - (c + 0.5) * width for c in range(self.cells)] for i in range(places)]
+        weights = [[top * math.exp(-0.5 * (x / self.window) ** 2) for x in row] for row in far]
+        return torch.tensor(weights, dtype=torch.float64)
 
 
 def _check(
-    input_shape: tuple[int, ...], n_filters: int, patch_size: int, cells: int, threshold: float
+    input_shape: tuple[int, ...],
+    n_filters: int,
+    patch_size: int,
+    cells: int,
+    threshold: float,
+    window: float,
 ) -> None:
     check_shape(input_shape, 2, 3)
     if any(type(n) is not int or n < 1 for n in (n_filters, patch_size, cells)):
@@ -248,6 +280,8 @@ def _check(
         )
     if not (type(threshold) in (int, float) and 0 <= threshold < 2**10):
         raise SettingsError(f"expected threshold to be a number from 0 on, got {threshold!r}")
+    if not (type(window) in (int, float) and 0 <= window < math.inf):
+        raise SettingsError(f"expected window to be a number from 0 on, got {window!r}")
 
 
 def _patches(images: Any, size: int, random: np.random.RandomState) -> Any:

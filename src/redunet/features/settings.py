@@ -85,10 +85,10 @@ class FeatureSettings(Declared):
         """The feature map: "pixels", "standardize-all" (one mean and deviation for all values),
         "standardize-columns" (one for each column or pixel), "lift" (random Gaussian kernels,
         rectified), "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale
-        fewer), "patches" (filters that are patches of images), "patches-kmeans" (centroids of
-        patches), and of vectors "random-relu" (Gaussian projections, rectified) and "fourier"
-        (random Fourier features); or several of them side by side, such as
-        "patches+scattering".""",
+        fewer), "patches" (filters that are patches of images), "larger-patches" (two pixels wider),
+        "patches-kmeans" (centroids of patches), and of vectors "random-relu" (Gaussian
+        projections, rectified) and "fourier" (random Fourier features); or several of them side by
+        side, such as "patches+scattering".""",
         "str",
     )
     statistics_from: str = setting(
@@ -122,6 +122,13 @@ class FeatureSettings(Declared):
     cells: int = setting(2, whole(1, 2**16), "Of patches: pooling cells along each side.", "int")
     threshold: float = setting(
         0.25, number(-math.inf), "Of patches: what is subtracted from each response.", "float"
+    )
+    window: float = setting(
+        0.0,
+        number(-math.inf),
+        """Of patches: the standard deviation, in pixels, of Gaussian windows that responses are
+        summed in; 0 sums over cells with sharp edges.""",
+        "float",
     )
     width: int = setting(
         2000, whole(1, 2**20), "Of random-relu and fourier: the number of features.", "int"
@@ -220,14 +227,15 @@ def _scattering(fewer: int) -> Callable[[FeatureSettings, Images], FeatureMap]:
     )
 
 
-def _patches(source: Any) -> Callable[[FeatureSettings, Images], FeatureMap]:
+def _patches(source: Any, wider: int = 0) -> Callable[[FeatureSettings, Images], FeatureMap]:
     return lambda settings, images: PatchFilters.learn(
         images,
         settings.seed,
         settings.n_filters,
-        settings.patch_size,
+        settings.patch_size + wider,
         cells=settings.cells,
         threshold=settings.threshold,
+        window=settings.window,
         source=source,
     )
 
@@ -267,6 +275,9 @@ _NAMED.update(
         "scattering": Named(_scattering(fewer=0), local=True),
         "finer-scattering": Named(_scattering(fewer=1), local=True),
         "patches": Named(_patches("random"), learns=_always, random=True, local=True),
+        "larger-patches": Named(
+            _patches("random", wider=2), learns=_always, random=True, local=True
+        ),
         "patches-kmeans": Named(_patches("kmeans"), learns=_always, random=True, local=True),
         "random-relu": Named(_random_relu, learns=_if_centred, random=True),
         "fourier": Named(_fourier, learns=_if_centred, random=True),

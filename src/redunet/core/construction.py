@@ -71,6 +71,8 @@ class LayerStream(LayerSequence):
     means : Tensor of shape (k, s), default=None
         Means of the classes before the first layer, within the reduced space
         of ``first``, where they are known.
+    device : str, default=None
+        Where layers are computed; None where ``first`` is.
     """
 
     def __init__(
@@ -80,10 +82,12 @@ class LayerStream(LayerSequence):
         schedule: Schedule,
         keep: bool,
         means: Tensor | None = None,
+        device: str | None = None,
     ) -> None:
-        self.space, self.ranks = first.space, first.ranks
+        self.space, self.ranks, self.allocate = first.space, first.ranks, first.allocate
         self._means = means
         self._first = first
+        self._device = (first.Sigma if device is None else torch.empty(0, device=device)).device
         self._coding = coding
         self._schedule = schedule
         self._keep = keep
@@ -94,7 +98,17 @@ class LayerStream(LayerSequence):
     @property
     def first(self) -> SecondMoments:
         """Second moments before the first layer."""
-        return self._first
+        return self._first.on(self._device)
+
+    @property
+    def width(self) -> int:
+        """As `LayerSequence.width`."""
+        return self._first.Sigma.shape[-1]
+
+    @property
+    def numbers_each(self) -> int:
+        """As `LayerSequence.numbers_each`."""
+        return self._first.layer_numbers
 
     @property
     def n_bytes(self) -> int:
@@ -103,17 +117,19 @@ class LayerStream(LayerSequence):
 
     def keeping(self) -> LayerStream:
         """The same layers, to be kept."""
-        return LayerStream(self._first, self._coding, self._schedule, True, self._means)
+        return LayerStream(
+            self._first, self._coding, self._schedule, True, self._means, str(self._device)
+        )
 
     def probes(self, n: int) -> Tensor:
         """As `LayerSequence.probes`."""
-        return self._first.draw(n)
+        return self.first.draw(n)
 
     def new_samples(self, n: int) -> tuple[Tensor, Tensor]:
         """As `LayerSequence.new_samples`."""
         if self._means is None:
             raise no_means()
-        return new_samples(self._first, self._means, self._coding.counts, n)
+        return new_samples(self.first, self._means, self._coding.counts, n)
 
     @property
     def steps(self) -> tuple[float, ...]:
@@ -142,7 +158,7 @@ class LayerStream(LayerSequence):
             yield from self._kept
             return
         layers = []
-        going = Pass(self._first, self._coding, self._means, reuse=reuse)
+        going = Pass(self._first, self._coding, self._means, reuse=reuse, device=self._device)
         for layer in self._steps(going):
             if self._keep:
                 layers.append(layer)
@@ -173,7 +189,7 @@ class LayerStream(LayerSequence):
 
     def moments(self) -> Iterator[Tensor]:
         """As `LayerSequence.moments`."""
-        going = Pass(self._first, self._coding, reuse=True)
+        going = Pass(self._first, self._coding, reuse=True, device=self._device)
         for _ in self._steps(going):
             yield going.now.full()
         yield going.now.full()
@@ -214,21 +230,31 @@ class Pass:
         Means of the classes before the first layer; not changed.
     reuse : bool
         Whether each layer is made in the memory of the one before.
+    device : torch.device, default=None
+        Where layers are computed; None where ``first`` is.
     """
 
     def __init__(
-        self, first: SecondMoments, coding: Coding, means: Tensor | None = None, *, reuse: bool
+        self,
+        first: SecondMoments,
+        coding: Coding,
+        means: Tensor | None = None,
+        *,
+        reuse: bool,
+        device: torch.device | None = None,
     ) -> None:
         self.means = None if means is None else means.clone()
-        self.now = replace(first, Sigma=copied(first.Sigma, first.allocate))
+        here = first if device is None else first.on(device)
+        same = here is first
+        self.now = replace(here, Sigma=copied(first.Sigma, first.allocate)) if same else here
         self._coding = coding
         # Constants are sent to a GPU once: each time it would wait.
-        new, dense = first.Sigma.new_tensor, list(first.dense)
+        new, dense = here.Sigma.new_tensor, list(first.dense)
         self._gamma = new(coding.gamma)
         self._gamma_dense, self._counts_dense = self._gamma[dense], new(coding.counts)[dense]
         alphas = (coding.alpha, *(coding.alphas[j] for j in dense))
         self._alphas = new(alphas, dtype=torch.float64)
-        self._workspace = Workspace.like(first.Sigma)
+        self._workspace = Workspace.like(here.Sigma)
         self._operators = self._new_operators() if reuse else None
         # Two places for factors, in turns: a layer refers to those it was made of. A network of one
         # layer never needs the second.

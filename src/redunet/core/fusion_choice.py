@@ -79,11 +79,11 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         Bytes that the fusions may take.
     """
     layers = network.layers
+    if layers.width > MAX_WIDTH and LEAST_BYTES * layers.numbers_each > memory:
+        return []  # before they are made, which would take as much memory
     if not len(layers) or layers.probes(0) is None:
         return []
-    before, steps = layers.first, layers.steps
-    if before.n_features > MAX_WIDTH and LEAST_BYTES * before.layer_numbers > memory:
-        return []  # found out before they are made, which takes as much memory again
+    steps = layers.steps
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
     shallow = not plans
     plans = plans or 2 * [[Block(index, step, 0.0) for index, step in enumerate(steps)]]

@@ -65,6 +65,16 @@ class LayerSequence(Sequence[AbstractLayer]):
         """The objective before each layer."""
 
     @property
+    def width(self) -> int:
+        """The dimensions that the layers of `passing` have; 0 where this is not known."""
+        return 0
+
+    @property
+    def numbers_each(self) -> int:
+        """The numbers that one layer is made of; 0 where this is not known."""
+        return 0
+
+    @property
     def n_bytes(self) -> int:
         """The memory that keeping all layers would take beyond what is kept already."""
         return 0

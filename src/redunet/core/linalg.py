@@ -35,7 +35,7 @@ slow, and so is one of a width that does not suit the processor's registers."""
 _MIRRORED = (128, 1024)
 """Rows mirrored at a time, on a CPU and on a GPU."""
 
-_STACK_BYTES = 2**32
+_STACK_BYTES = 2**29
 """On a GPU, as many matrices are treated at once as this holds."""
 
 

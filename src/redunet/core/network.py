@@ -211,11 +211,11 @@ def build_network(
         first = first or SecondMoments.of(moments, dtype, device, share)
         means = moments.means(dtype, device)
     else:
-        first = SecondMoments.of_matrices(Sigma, moments.allocate, share)
+        first, device = SecondMoments.of_matrices(Sigma, moments.allocate, share), str(Sigma.device)
     if means is not None:
         means = everyone.rows(means if first.space is None else first.space.rows(means)[0])
     coding = Coding(everyone.counts, moments.n_features, eps)
-    layers = LayerStream(first, coding, schedule, keep, means)
+    layers = LayerStream(first, coding, schedule, keep, means, device)
     return ReduNet(everyone.labels, everyone.counts, eps, schedule, layers)
 
 

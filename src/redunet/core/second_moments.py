@@ -28,6 +28,10 @@ from redunet.core.share import Share
 DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
 
+LARGEST_ON_GPU = 2**32
+"""Bytes of matrices that stay on a GPU while a network is built of a copy of them; more wait in the
+memory of the CPU."""
+
 _SUMMED = 2**28
 """Numbers of factors that are brought into float64 at a time."""
 
@@ -84,12 +88,20 @@ class SecondMoments:
                 dense[j] = label
             else:
                 factors[j] = (F if space is None else space.factor(F)).to(dtype)
-        Sigma = on_device(moments.allocate, (len(dense), size, size), dtype, device)
+        shape = (len(dense), size, size)
+        on_cpu = math.prod(shape) * dtype.itemsize > LARGEST_ON_GPU
+        Sigma = on_device(moments.allocate, shape, dtype, "cpu" if on_cpu else device)
         for out, label in zip(Sigma, dense.values(), strict=True):
             Sigma_j = moments.Sigma_of(label, device)
             out.copy_(Sigma_j if space is None else space.second_moment(Sigma_j))
         space = None if space is None else space.to(dtype, device)
         return cls(tuple(dense), Sigma, stacked(factors), space, moments.allocate, share)
+
+    def on(self, device: torch.device) -> SecondMoments:
+        """The same with its matrices on a device."""
+        if self.Sigma.device == device:
+            return self
+        return replace(self, Sigma=self.Sigma.to(device))
 
     def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
         """The same matrices with other factors."""

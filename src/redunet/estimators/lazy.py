@@ -116,7 +116,7 @@ class Network:
     def _too_large(self, settings: Settings, memory: int) -> bool:
         """Whether the moments are offloaded, and not even one layer fits the memory."""
         layers = self.network.layers
-        offloaded = isinstance(layers, LayerStream) and layers.first.allocate != in_memory
+        offloaded = isinstance(layers, LayerStream) and layers.allocate != in_memory
         return offloaded and layers.n_bytes > settings.n_layers * memory
 
     def residuals(self, settings: Settings, device: str, memory: int) -> Residuals:

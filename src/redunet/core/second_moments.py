@@ -28,7 +28,7 @@ from redunet.core.share import Share
 DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
 
-LARGEST_ON_GPU = 2**32
+LARGEST_ON_GPU = 2**30
 """Bytes of matrices that stay on a GPU while a network is built of a copy of them; more wait in the
 memory of the CPU."""
 

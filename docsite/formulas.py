@@ -17,7 +17,9 @@ def with_formulas(page: str) -> str:
 
     def formula(match: re.Match[str]) -> str:
         block = match["tag"] == "div"
-        made: str = convert(html.unescape(match["tex"]).strip(), "block" if block else "inline")
+        made: str = convert(
+            html.unescape(match["tex"]).strip(), display="block" if block else "inline"
+        )
         return f'<div class="formula">{made}</div>' if block else made
 
     return _FORMULA.sub(formula, page)

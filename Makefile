@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test lint types imports unit federation fuzz bench growth tables format clean
+.PHONY: help setup browser demo demo-dask test lint types imports unit federation fuzz bench growth tables docs screenshots format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,10 +58,24 @@ growth: setup ## Measure how networks grow with their classes, some minutes; nee
 
 tables: setup ## Make the tables and pictures of README and docs from the records
 	$(BIN)/python -m redunet.report.readme README.md docs/results.md docs/recipes.md docs/vectors.md --figures
+	$(BIN)/python -m docsite.commands
+
+.venv/.docs-installed: .venv/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $@
+
+docs: .venv/.docs-installed ## Run all code of the documentation, build it into site/, strictly, and check it
+	OMP_NUM_THREADS=1 ALL_PAGES=1 $(BIN)/pytest -q -n 2 tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m docsite.notebooks --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python -m docsite.check
+
+screenshots: docs ## Make the pictures of the documentation in a browser
+	$(BIN)/python -m docsite.screenshots
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 clean: ## Remove what the other targets made
-	rm -rf .venv build dist demo demo-dask src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist site demo demo-dask src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -58,11 +58,15 @@ def pictures(
                 viewport={"width": width, "height": height},
                 color_scheme="dark" if scheme == "dark" else "light",
             )
+            fetched: list[str] = []
+            tab.on("request", lambda request, urls=fetched: urls.append(request.url))
             tab.goto(f"{address}/{page}.html{place}")
             tab.wait_for_timeout(300)
             wide = tab.evaluate("document.documentElement.scrollWidth")
             if wide > width:
                 print(f"{page} on a {screen}: {wide} pixels wide, more than {width}")
+            if other := [url for url in fetched if not url.startswith((address, "data:"))]:
+                raise SystemExit(f"{page} fetches {other[0]}: a page may fetch nothing from elsewhere")
             data = tab.screenshot(full_page=whole)
             name = f"{page.replace('/', '-')}-{screen}.png"
             few = Image.open(io.BytesIO(data)).convert("RGB").quantize(128)

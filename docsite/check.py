@@ -25,6 +25,8 @@ _LOADED = {
     ("link", "href"),
 }
 
+_IN_STYLES = re.compile(r"(?:@import|url\()\s*['\"]?(https?:[^'\")\s]+)")
+
 
 class Page(HTMLParser):
     """What a page of HTML refers to, and what can be referred to in it."""
@@ -52,9 +54,7 @@ class Page(HTMLParser):
 
 def faults(site: Path) -> tuple[list[str], set[str]]:
     """What is wrong with a site, and its links to other sites."""
-    pages = {
-        path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))
-    }
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     wrong, external = [], set()
     for path, page in pages.items():
         name = path.relative_to(site)
@@ -81,7 +81,7 @@ def faults(site: Path) -> tuple[list[str], set[str]]:
                 if anchor not in pages[there].ids and not anchor.startswith("__"):
                     wrong.append(f"{name}: {address} has no such place")
     for sheet in sorted(site.rglob("*.css")):
-        for address in re.findall(r"(?:@import|url\()\s*['\"]?(https?:[^'\")\s]+)", sheet.read_text()):
+        for address in _IN_STYLES.findall(sheet.read_text(encoding="utf-8")):
             wrong.append(f"{sheet.relative_to(site)}: loads {address}")
     return wrong, external
 

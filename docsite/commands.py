@@ -19,9 +19,8 @@ PAGE = ROOT / "docs" / "commands.md"
 _HEAD = """\
 # Commands
 
-All commands of `redunet`, with their arguments and options. This page is made of the commands by
-`python -m docsite.commands`; a test says when it is out of date. `redunet COMMAND --help` prints the
-same.
+All commands of `redunet`, with their arguments and options; `redunet COMMAND --help` prints the
+same. This page is made of the commands by `python -m docsite.commands`, and tested to be current.
 """
 
 

@@ -71,8 +71,7 @@ def without_code(page: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0])
 
-    page = _FENCE.sub(blank, page)
-    return page
+    return _FENCE.sub(blank, page)
 
 
 def links(page: str) -> Iterator[Link]:

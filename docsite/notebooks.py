@@ -80,9 +80,9 @@ def _text(output: Any) -> str:
 
 def pictures(name: str) -> dict[str, bytes]:
     """The pictures of a notebook, by the name that they have on the site."""
-    outputs = [output for cell in read(name).cells for output in cell.get("outputs", [])]
-    found = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
-    return {f"{name}-{n}.png": base64.b64decode(data) for n, data in enumerate(found, 1)}
+    data = [o.get("data", {}) for cell in read(name).cells for o in cell.get("outputs", [])]
+    found = [one["image/png"] for one in data if "image/png" in one]
+    return {f"{name}-{n}.png": base64.b64decode(one) for n, one in enumerate(found, 1)}
 
 
 def as_page(name: str) -> str:

@@ -19,19 +19,23 @@ from threading import Thread
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Request, sync_playwright
 
 from docsite.source import ROOT
 
 SITE, FOLDER = ROOT / "site", ROOT / "docs" / "screenshots"
 WIDTHS = {"desktop": (1280, 800), "phone": (390, 844)}
-SHOWN = (("index", "desktop", ""), ("how-it-works", "desktop", "#5-expansion"), ("idea", "phone", ""))
+SHOWN = (
+    ("index", "desktop", ""),
+    ("how-it-works", "desktop", "#5-expansion"),
+    ("idea", "phone", ""),
+)
 
 
 class Quiet(SimpleHTTPRequestHandler):
     """Files of the site, without a word about each."""
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Say nothing."""
 
 
@@ -42,6 +46,10 @@ def served() -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+def _note(fetched: list[str], request: Request) -> None:
+    fetched.append(request.url)
 
 
 def pictures(
@@ -59,14 +67,14 @@ def pictures(
                 color_scheme="dark" if scheme == "dark" else "light",
             )
             fetched: list[str] = []
-            tab.on("request", lambda request, urls=fetched: urls.append(request.url))
+            tab.on("request", partial(_note, fetched))
             tab.goto(f"{address}/{page}.html{place}")
             tab.wait_for_timeout(300)
             wide = tab.evaluate("document.documentElement.scrollWidth")
             if wide > width:
                 print(f"{page} on a {screen}: {wide} pixels wide, more than {width}")
             if other := [url for url in fetched if not url.startswith((address, "data:"))]:
-                raise SystemExit(f"{page} fetches {other[0]}: a page may fetch nothing from elsewhere")
+                raise SystemExit(f"{page} fetches {other[0]}: pages may not, see mkdocs.yml")
             data = tab.screenshot(full_page=whole)
             name = f"{page.replace('/', '-')}-{screen}.png"
             few = Image.open(io.BytesIO(data)).convert("RGB").quantize(128)

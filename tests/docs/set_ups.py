@@ -25,7 +25,7 @@ def write_photos(folder: str, classes: Iterable[int], rows: slice, mode: str = "
     for digit in classes:
         place = Path(folder) / NAMES[digit]
         place.mkdir(parents=True)
-        for index, image in enumerate(DIGITS[LABELS == digit][rows]):
+        for index, image in enumerate(DIGITS[digit == LABELS][rows]):
             pixels = (image.reshape(8, 8) * 15).astype(np.uint8)
             large = Image.fromarray(pixels).resize((16, 16)).convert(mode)
             large.save(place / f"{index}.png")

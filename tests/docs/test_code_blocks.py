@@ -20,7 +20,9 @@ from tests.own_data import done
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 ALL = [block for page in pages() for block in blocks(page)]
-SLOW = {f"docs/{name}.md" for name in ("deployment", "experiments", "own-data", "reproduce", "tuning")}
+SLOW = {
+    f"docs/{name}.md" for name in ("deployment", "experiments", "own-data", "reproduce", "tuning")
+}
 """Pages that take some seconds each: `make docs` runs them, `make test` does not."""
 
 RUN_HERE = sorted(

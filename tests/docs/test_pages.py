@@ -101,6 +101,14 @@ def test_every_public_name_is_in_the_reference() -> None:
                 assert known or name == "Estimator", f"redunet.{module}.{name}"
 
 
+def test_public_names_have_an_example() -> None:
+    stored_otherwise = {"AbstractLayer", "LowRankLayer", "ReducedLayer"}
+    for name in set(redunet.__all__) - stored_otherwise - {"__version__"}:
+        there = getattr(redunet, name)
+        if not (isinstance(there, type) and issubclass(there, Exception)):
+            assert ">>> " in there.__doc__, name
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_hold_small_outputs(path: Path) -> None:
     assert path.stat().st_size < 60_000

@@ -38,6 +38,17 @@ class Schedule:
     tol : float, default=None
         The construction ends early with the layer that raises ΔR by less than
         this; None never does.
+
+    Examples
+    --------
+    The paper's steps η, and steps relative to α:
+
+    >>> paper = Schedule(n_layers=200, step=0.5, decay=0.933)
+    >>> [round(paper.at(index, alpha=0.05), 3) for index in range(3)]
+    [0.5, 0.467, 0.435]
+    >>> relative = Schedule(30, step=0.3, decay=0.9, kind="relative")
+    >>> [round(relative.at(index, alpha=0.05), 2) for index in range(3)]
+    [6.0, 5.4, 4.86]
     """
 
     n_layers: int

@@ -80,6 +80,11 @@ def unit_rows(X: Any) -> Tensor:
     Returns
     -------
     Tensor of shape (n, d), float64
+
+    Examples
+    --------
+    >>> unit_rows([[3.0, 4.0], [0.0, 0.0]]).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
     """
     X = torch.as_tensor(X)
     out = torch.empty(X.shape, dtype=torch.float64, device=X.device)

@@ -158,6 +158,16 @@ class Layer(AbstractLayer):
         η, the length of the step.
     rate : Rate
         The objective before the step.
+
+    Examples
+    --------
+    >>> Sigma = torch.diag_embed(torch.tensor([[7.5, 0.5], [0.5, 7.5]]).double())
+    >>> layer = Layer.from_moments(Sigma, Coding((8, 8), 2, eps=0.5), step=0.2)
+    >>> z = torch.tensor([[0.8, 0.6]]).double()
+    >>> layer.memberships(z, sharpness=2.0).round(decimals=2).tolist()
+    [[0.62, 0.38]]
+    >>> layer.move_samples(z, sharpness=2.0).round(decimals=3).tolist()
+    [[0.804, 0.595]]
     """
 
     E: Tensor

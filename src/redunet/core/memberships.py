@@ -27,6 +27,14 @@ class Sharpness:
         "absolute" is the paper's: c_j = λ k α_j, that is softmax_j(−λ k ‖C_j z‖).
         "relative" takes c_j = λ, which means the same for any number of classes
         and of samples.
+
+    Examples
+    --------
+    >>> coding = Coding(counts=(30, 10), d=64, eps=0.5)
+    >>> Sharpness(30.0, "relative").of_classes(coding)
+    [30.0, 30.0]
+    >>> [round(c, 1) for c in Sharpness(1.0).of_classes(coding)]
+    [17.1, 51.2]
     """
 
     value: float

@@ -40,6 +40,18 @@ class ReduNet:
         To be indexed, or iterated over any number of times; layers that are not
         kept are computed again by each pass. `AbstractLayer` says what a layer
         offers. A tuple of layers becomes `GivenLayers`.
+
+    Examples
+    --------
+    >>> from redunet.core.grid import unit_rows
+    >>> X = [[2.0, 0.1], [1.0, -0.1], [0.2, 1.0], [-0.1, 2.0]]
+    >>> moments = ClassMoments(2).update(torch.tensor(X), ["a", "a", "b", "b"])
+    >>> network = build_network(moments, 0.5, Schedule(5, 0.3, 0.9, "relative"))
+    >>> network.labels, network.counts, len(network.layers)
+    (('a', 'b'), (2, 2), 5)
+    >>> Z = network.transform(unit_rows([[3.0, 0.5]]), sharpness=1.0)
+    >>> Z.round(decimals=2).tolist()
+    [[1.0, 0.03]]
     """
 
     labels: tuple[Label, ...]

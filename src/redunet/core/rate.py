@@ -49,6 +49,12 @@ class Coding:
     d : int
     eps : float
         ε, the precision of the coding.
+
+    Examples
+    --------
+    >>> coding = Coding(counts=(30, 10), d=64, eps=0.5)
+    >>> coding.alpha, coding.gamma
+    (6.4, (0.75, 0.25))
     """
 
     counts: tuple[int, ...]

@@ -55,6 +55,13 @@ class NearestSubspace:
     U : Tensor of shape (k, d, r)
         Orthonormal columns, leading first; columns of zeros beyond the
         numerical rank of a class.
+
+    Examples
+    --------
+    >>> Sigma = torch.diag_embed(torch.tensor([[7.5, 0.5], [0.5, 7.5]]))
+    >>> readout = NearestSubspace.from_moments(Sigma, n_components=1)
+    >>> readout.scores(torch.tensor([[0.8, 0.6]])).round(decimals=2).tolist()
+    [[-0.36, -0.64]]
     """
 
     U: Tensor
@@ -159,6 +166,13 @@ class CodingLength:
     ----------
     J. Wright, Y. Tao, Z. Lin, Y. Ma, H.-Y. Shum: Classification via Minimum
     Incremental Coding Length. NeurIPS 2007.
+
+    Examples
+    --------
+    >>> Sigma = torch.diag_embed(torch.tensor([[7.5, 0.5], [0.5, 7.5]]))
+    >>> readout = CodingLength.from_moments(Sigma, counts=[8, 8], eps=0.5)
+    >>> readout.scores(torch.tensor([[0.8, 0.6]])).round(decimals=2).tolist()
+    [[-2.62, -3.18]]
     """
 
     C: Tensor
@@ -198,7 +212,16 @@ class CodingLength:
 
 
 class LinearDiscriminant(LinearScores):
-    """The most likely class, if classes are normal with means of their own and one covariance."""
+    """The most likely class, if classes are normal with means of their own and one covariance.
+
+    Examples
+    --------
+    >>> Sigma = torch.diag_embed(torch.tensor([[7.5, 0.5], [0.5, 7.5]]))
+    >>> means = torch.tensor([[0.8, 0.1], [0.1, 0.8]])
+    >>> readout = LinearDiscriminant.from_moments(Sigma, means, [8, 8], ridge=0.01)
+    >>> readout.scores(torch.tensor([[0.8, 0.6]])).round(decimals=2).tolist()
+    [[3.52, 2.98]]
+    """
 
     @classmethod
     def from_moments(
@@ -241,7 +264,16 @@ class LinearDiscriminant(LinearScores):
 
 
 class LeastSquares(LinearScores):
-    """Ridge regression to 1 for a sample's own class and 0 for others."""
+    """Ridge regression to 1 for a sample's own class and 0 for others.
+
+    Examples
+    --------
+    >>> Sigma = torch.diag_embed(torch.tensor([[7.5, 0.5], [0.5, 7.5]]))
+    >>> means = torch.tensor([[0.8, 0.1], [0.1, 0.8]])
+    >>> readout = LeastSquares.from_moments(Sigma, means, [8, 8], ridge=0.01)
+    >>> readout.scores(torch.tensor([[0.8, 0.6]])).round(decimals=2).tolist()
+    [[0.57, 0.43]]
+    """
 
     @classmethod
     def from_moments(

@@ -61,6 +61,14 @@ class Subspaces:
         shares of its trace.
     bases : sequence of k Tensors of shape (d, r_j), float64
         As from `principal_subspaces`.
+
+    Examples
+    --------
+    >>> from redunet import ClassMoments
+    >>> moments = ClassMoments(2).update(torch.tensor([[2.0, 0.0], [1.0, 1.0]]), ["a", "b"])
+    >>> found = Subspaces.of(SecondMoments.of(moments, torch.float64, "cpu"), 1, 2)
+    >>> found.closeness().round().tolist()
+    [[0.0, 45.0], [45.0, 0.0]]
     """
 
     spectra: Tensor

@@ -24,6 +24,12 @@ class Flatten:
     ----------
     input_shape : tuple of int
         Shape of one image.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Flatten((2, 2))(torch.tensor([[[0, 10], [20, 30]]])).tolist()
+    [[0.0, 10.0, 20.0, 30.0]]
     """
 
     kind: ClassVar[str] = "flatten"

@@ -73,7 +73,7 @@ def _row(parameter: click.Parameter) -> str:
     if parameter.name in ("help", "install_completion", "show_completion"):
         return ""
     names = (
-        [parameter.make_metavar(click.Context(click.Command("")))]
+        [parameter.make_metavar(click.Context(click.Command(""))).replace("|", " or ")]
         if isinstance(parameter, click.Argument)
         else [*parameter.opts, *parameter.secondary_opts]
     )
@@ -81,12 +81,12 @@ def _row(parameter: click.Parameter) -> str:
     flag = getattr(parameter, "is_flag", False) or getattr(parameter, "count", False)
     if isinstance(parameter, click.Option) and not flag:
         metavar = parameter.metavar or parameter.type.name.upper()
-        said += f" `{metavar}`" if len(metavar) < 30 else ""
+        said += f" `{metavar.replace('|', ' or ')}`" if len(metavar) < 30 else ""
     default = parameter.default
     shown = "" if default in (None, False, "", (), []) or flag else f"`{_cell(str(default))}`"
     if parameter.required:
         shown = "required"
-    return f"| {said.replace('|', chr(92) + '|')} | {_cell(parameter.help or '')} | {shown} |\n"  # type: ignore[attr-defined]
+    return f"| {said} | {_cell(parameter.help or '')} | {shown} |\n"  # type: ignore[attr-defined]
 
 
 def _plain(text: str) -> str:

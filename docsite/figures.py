@@ -44,7 +44,7 @@ def canvas(width: float, height: float) -> Figure:
 
 def plain(axes: Axes, title: str) -> Axes:
     """Axes for a drawing: a title, equal scales, no numbers."""
-    axes.set_title(title, fontsize=11, color=TEXT, pad=8)
+    axes.set_title(title, fontsize=14, color=TEXT, pad=8)
     axes.set_aspect("equal")
     axes.set(xticks=[], yticks=[], xlim=(-1.35, 1.35), ylim=(-1.35, 1.35))
     for side in axes.spines.values():
@@ -77,11 +77,11 @@ def ellipse(
 
 def moments() -> Figure:
     """Samples of two classes, and all that is remembered of them."""
-    figure = canvas(9, 3.4)
+    figure = canvas(9, 3.7)
     left, middle, right = figure.subplots(1, 3)
-    plain(left, "1. samples arrive")
-    plain(middle, "2. each class becomes its moments")
-    plain(right, "3. the samples are thrown away")
+    plain(left, "1. samples\narrive")
+    plain(middle, "2. each class\nbecomes moments")
+    plain(right, "3. samples are\nthrown away")
     for colour, angle, seed in ((BLUE, 20, 0), (ORANGE, 75, 1)):
         X = cloud(angle, 60, 0.09, seed)
         second = X.T @ X / len(X)
@@ -90,7 +90,7 @@ def moments() -> Figure:
         for axes in (middle, right):
             ellipse(axes, second, colour, alpha=0.25)
             ellipse(axes, second, colour, fill=False, lw=2)
-    right.text(0, -1.2, "count, sum, second moment", ha="center", fontsize=9, color=MUTED)
+    right.text(0, -1.2, "count, sum, second moment", ha="center", fontsize=11, color=MUTED)
     return figure
 
 
@@ -102,22 +102,22 @@ def sums() -> Figure:
     axes.set(xlim=(0, 1), ylim=(-0.5, 2.6))
     X = cloud(30, 40, 0.2, 2)
     shuffled = X[np.random.RandomState(0).permutation(40)]
-    rows = (("Monday", X[:14]), ("+ Tuesday", X[14:]), ("= both, in any order", shuffled))
+    rows = (("Monday", X[:14]), ("+ Tuesday", X[14:]), ("= both, any order", shuffled))
     for height, (name, samples) in zip((2, 1, 0), rows, strict=True):
         moment = ClassMoments(2).update(samples, ["a"] * len(samples))["a"]
         (a, b), (c, d) = moment.second_moment.tolist()
-        style: dict[str, Any] = {"va": "center", "fontsize": 11, "color": TEXT}
+        style: dict[str, Any] = {"va": "center", "fontsize": 12.5, "color": TEXT}
         axes.text(0.02, height, name, **style)
-        axes.text(0.36, height, f"n = {moment.count}", family="monospace", **style)
+        axes.text(0.31, height, f"n = {moment.count}", family="monospace", **style)
         matrix = f"⎡ {a:>18,} {b:>18,} ⎤\n⎣ {c:>18,} {d:>18,} ⎦"
-        axes.text(0.48, height, matrix, family="monospace", **style)
+        axes.text(0.43, height, matrix, family="monospace", **style)
     axes.axhline(0.5, color=MUTED, linewidth=1)
     return figure
 
 
 def rate() -> Figure:
     """ΔR is small where classes overlap, large where they are orthogonal."""
-    figure = canvas(9, 3.7)
+    figure = canvas(9, 4.1)
     for axes, angles in zip(figure.subplots(1, 3), ((40, 55), (25, 70), (0, 90)), strict=True):
         clouds = [cloud(angle, 60, 0.07, seed) for seed, angle in enumerate(angles)]
         X, y = np.concatenate(clouds), np.repeat([0, 1], 60)
@@ -130,14 +130,14 @@ def rate() -> Figure:
             mine = unit[y == label]
             ellipse(axes, mine.T @ mine / len(mine), colour, 1.05, alpha=0.3)
             axes.scatter(*mine.T, s=8, color=colour, alpha=0.6, linewidths=0)
-        said = f"all together R = {value.R:.2f},\nclass by class $R_c$ = {value.R_c:.2f}"
-        axes.set_xlabel(said, fontsize=10, color=MUTED)
+        said = f"all together R = {value.R:.2f}\nby class $R_c$ = {value.R_c:.2f}"
+        axes.set_xlabel(said, fontsize=13, color=MUTED)
     return figure
 
 
 def layer() -> Figure:
     """What one layer adds to samples: E pushes apart what all share, C_j keeps a class together."""
-    figure = canvas(9, 3.5)
+    figure = canvas(9, 3.8)
     clouds = [cloud(angle, 24, 0.12, seed) for seed, angle in enumerate((25, 65))]
     X, y = np.concatenate(clouds), np.repeat([0, 1], 24)
     network = build_network(ClassMoments(2).update(X, y), 0.5, Schedule(1, 0.6, 1.0, "relative"))
@@ -147,9 +147,9 @@ def layer() -> Figure:
     expand = one.step * Z @ one.E
     pulled = one.step * torch.einsum("nj,jde,ne->nd", weights * one.gamma, one.C, Z)
     panels = (
-        (r"expand: $+\eta\,E\,z$", expand),
-        (r"compress: $-\eta\,\Sigma_j\,\gamma_j \pi_j C_j\,z$", -pulled),
-        ("both: what one layer does", expand - pulled),
+        ("expand\n" r"$+\eta\,E\,z$", expand),
+        ("compress\n" r"$-\eta\,\Sigma_j\,\gamma_j \pi_j C_j\,z$", -pulled),
+        ("both: what\none layer does", expand - pulled),
     )
     for axes, (title, arrows) in zip(figure.subplots(1, 3), panels, strict=True):
         plain(axes, title).set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
@@ -172,15 +172,15 @@ def turning() -> tuple[Figure, dict[int, float]]:
     y = np.repeat([0, 1, 2], 50)
     known = ClassMoments(3).update(X, y)
     least: dict[int, float] = {}
-    figure = canvas(9, 3.4)
+    figure = canvas(9, 3.6)
     for column, depth in enumerate((0, 4, 20), 1):
         network = build_network(known, 0.5, Schedule(depth, 0.3, 1.0, "relative"))
         Z = network.transform(unit_rows(X), SHARP).numpy()
         axes: Any = figure.add_subplot(1, 3, column, projection="3d", computed_zorder=False)
         angles = Subspaces.of(network.layers.last, 1, 1).closeness()
         least[depth] = float(angles[angles > 0].min())
-        title = f"after {depth} layers" if depth else "before the first layer"
-        axes.set_title(f"{title}\nleast angle {least[depth]:.0f}°", fontsize=11, color=TEXT)
+        title = f"after {depth} layers" if depth else "before"
+        axes.set_title(f"{title}\nleast angle {least[depth]:.0f}°", fontsize=14, color=TEXT)
         u, v = np.mgrid[0 : 2 * np.pi : 40j, 0 : np.pi : 20j]
         ball = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
         axes.plot_wireframe(*ball, color=RULE, linewidth=0.4)
@@ -216,17 +216,17 @@ def digits() -> Figure:
     figure = canvas(9, 3.3)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 1, 1))
     left.plot([rate.delta_R for rate in layers.rates], color=BLUE, linewidth=2)
-    left.set_title("ΔR, layer by layer", fontsize=11, color=TEXT)
+    left.set_title("ΔR by layer", fontsize=14, color=TEXT)
     left.set_xlabel("layer", color=MUTED)
     left.spines[["top", "right"]].set_visible(False)
     for axes, title, moments in (
-        (middle, "before the layers", layers.first),
-        (right, "after the layers", layers.last),
+        (middle, "before", layers.first),
+        (right, "after", layers.last),
     ):
         angles = Subspaces.of(moments, 8, 8).closeness().numpy()
         angles[np.eye(10, dtype=bool)] = np.nan
         shown = axes.imshow(angles, "Blues", vmin=40, vmax=90)
-        axes.set_title(f"{title}: {mean_angle(moments):.0f}° on average", fontsize=10.5, color=TEXT)
+        axes.set_title(f"{title}: {mean_angle(moments):.0f}°", fontsize=14, color=TEXT)
         axes.set(xticks=range(10), yticks=range(10))
     figure.colorbar(shown, ax=(middle, right), label="angle, degrees", shrink=0.8)
     return figure
@@ -243,7 +243,7 @@ def answer() -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=(1, 2.4))
     left.imshow(X[row].reshape(8, 8), "Greys")
     left.set(xticks=[], yticks=[])
-    left.set_title(f"a new {y[row]}, hard to tell", fontsize=11, color=TEXT)
+    left.set_title(f"a new {y[row]}", fontsize=14, color=TEXT)
     for j in range(10):
         mine = j == y[row]
         curve = shares[:, row, j]
@@ -254,7 +254,7 @@ def answer() -> Figure:
                 str(j), (at, curve[at]), (0, 4), textcoords="offset points", ha="center",
                 color=BLUE if mine else MUTED,
             )  # fmt: skip
-    right.set_title("estimated membership in each class", fontsize=11, color=TEXT)
+    right.set_title("estimated membership in each class", fontsize=14, color=TEXT)
     right.set_xlabel("layer", color=MUTED)
     right.set_ylim(0, 1.1)
     right.spines[["top", "right"]].set_visible(False)

@@ -77,7 +77,7 @@ def pictures(
                 raise SystemExit(f"{page} fetches {other[0]}: pages may not, see mkdocs.yml")
             data = tab.screenshot(full_page=whole)
             name = f"{page.replace('/', '-')}-{screen}.png"
-            few = Image.open(io.BytesIO(data)).convert("RGB").quantize(128)
+            few = Image.open(io.BytesIO(data)).convert("RGB").quantize(256)
             few.save(out / name, optimize=True)
             tab.close()
         browser.close()

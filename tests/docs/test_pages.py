@@ -13,6 +13,7 @@ from docsite import commands
 from docsite.links import PAGES as OUTSIDE
 from docsite.links import anchors, for_site, links, repository_path
 from docsite.source import line_of
+from redunet.estimators.recipes import RECIPES
 from tests.docs.blocks import ROOT, pages
 from tests.records import record
 
@@ -145,6 +146,14 @@ def test_figures_in_words_are_those_of_the_records() -> None:
         ]
         ours = " | ".join(f"{value:.3f}" for value in means)
         assert re.search(rf"\| {title}, ours[^|]* \| {re.escape(ours)} \|", page), ours
+
+
+def test_presets_that_are_recommended_exist() -> None:
+    table = text("faq.md").partition("## Which preset should I take?")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|.*\| ([^|]*) \|$", table, re.MULTILINE)[2:]
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert len(named) > 8
+    assert named <= set(RECIPES)
 
 
 def test_the_screenshots_are_small() -> None:

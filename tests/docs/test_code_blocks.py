@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from redunet import LearntFeaturesWarning
 from tests.docs.blocks import CODE, DATA, ELSEWHERE, ROOT, Block, blocks, pages
 from tests.docs.set_ups import SET_UPS
 from tests.own_data import done
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 ALL = [block for page in pages() for block in blocks(page)]
 SLOW = {
-    f"docs/{name}.md" for name in ("deployment", "experiments", "own-data", "reproduce", "tuning")
+    f"docs/{name}.md"
+    for name in ("deployment", "experiments", "many-machines", "own-data", "reproduce", "tuning")
 }
 """Pages that take some seconds each: `make docs` runs them, `make test` does not."""
 
@@ -83,7 +85,7 @@ def run(block: Block, names: dict[str, Any]) -> None:
         return
     code = "\n" * block.line + block.code  # so that errors name the line of the page
     with warnings.catch_warnings():
-        warnings.simplefilter("default")
+        warnings.simplefilter("ignore", LearntFeaturesWarning)  # pages speak of it
         exec(compile(code, block.page, "exec"), names)
 
 

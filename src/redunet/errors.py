@@ -5,6 +5,9 @@ code which knows nothing of this package still catches it. A message is one
 line: what was expected, what came, what to do.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class ReduNetError(Exception):
     """Any error that this package raises on purpose."""
@@ -39,3 +42,16 @@ class GroupError(ReduNetError, ConnectionError):
 
 class FileAccessError(ReduNetError, OSError):
     """A file or folder that could not be read or written."""
+
+
+def did_you_mean(word: object, names: Iterable[object]) -> str:
+    """The end of a message about a word that is none of some names; empty where none is close.
+
+    Examples
+    --------
+    >>> did_you_mean("table", ["images", "tables"])
+    ": did you mean 'tables'?"
+    """
+    words = [name for name in names if isinstance(name, str)]
+    near = get_close_matches(word, words, n=1) if isinstance(word, str) else []
+    return "".join(f": did you mean {one!r}?" for one in near)

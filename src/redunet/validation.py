@@ -17,7 +17,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from redunet.errors import FileAccessError, SettingsError
+from redunet.errors import FileAccessError, SettingsError, did_you_mean
 
 Constraint = Callable[[str, Any], Any]
 """From the name of a setting and a value to the value as it is kept, or a SettingsError."""
@@ -77,6 +77,7 @@ class Declared:
             if name not in self.names():
                 raise SettingsError(
                     f"expected settings among {', '.join(self.names())}, got {name!r}"
+                    f"{did_you_mean(name, self.names())}"
                 )
         return replace(self, **values)
 
@@ -201,4 +202,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> Any:
     """The value, where it is one of the words allowed."""
     if isinstance(value, str) and value in allowed:
         return value
-    raise SettingsError(f"expected {name} to be one of {', '.join(allowed)}, got {value!r}")
+    raise SettingsError(
+        f"expected {name} to be one of {', '.join(allowed)}, got {value!r}"
+        f"{did_you_mean(value, allowed)}"
+    )

@@ -98,7 +98,9 @@ def test_the_version_and_help() -> None:
     assert redunet("--version").stdout == f"redunet {__version__}\n"
     words = redunet("--help").stdout
     assert "demo" in words
-    assert "Example: redunet demo --out demo" in redunet("demo", "--help").stdout
+    words = " ".join(redunet("demo", "--help").stdout.split())
+    assert "needs redunet[dask]" in words
+    assert "Example: redunet demo --out demo" in words
 
 
 def test_an_unwritable_place_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

@@ -277,6 +277,7 @@ def test_evaluate_counts_what_is_right(tmp_path: Path, folder: Path, model: Path
     done("forget", model, "dog")
     less = redunet("evaluate", model, folder)
     assert "the model has not learnt 'dog'" in less.stderr
+    assert "count as wrong; without them accuracy is " in less.stderr
     assert less.exit_code == 0
 
 

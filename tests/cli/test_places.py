@@ -49,8 +49,9 @@ def test_images_of_another_size_or_mode(tmp_path: Path, taught: dict[str, Path])
         assert "large.png (5 x 3 L, expected 4 x 3 L)" in said
         assert "red.png (4 x 3 RGB, expected 4 x 3 L)" in said
         assert said.endswith(
-            "mend or remove them, or create the model with --resize 32 to scale and crop all "
-            "images, or pass --skip-bad to leave them out\n"
+            "mend or remove them, or create the model with --encoder efficientnet-lite0 --recipe "
+            "embeddings, or with --resize 32, which scale and crop all images, or pass --skip-bad "
+            "twice to leave out more than a tenth\n"
         )
     # Another size throughout.
     other = tmp_path / "o" / "ant"

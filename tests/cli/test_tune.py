@@ -116,7 +116,7 @@ def test_refusals(tmp_path: Path, model: Path) -> None:
     narrow.write_text("v0,label\n1,ant\n2,bee\n")
     lines = {
         refused("tune", model, other): "classes that the model has learnt, got 'gnu': leave these",
-        refused("tune", model, narrow): "expected 12 columns of numbers, got 1",
+        refused("tune", model, narrow): "expected the 12 columns of numbers that were learnt",
         refused("tune", model, empty, "--write"): "empty.csv",
         refused("tune", model): "expected validation data after the model, got none",
         refused("tune", model, data, "--data", "digits"): "got a model and --data",

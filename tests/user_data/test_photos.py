@@ -48,7 +48,7 @@ def shape_of(path: Path) -> tuple[int, ...] | None:
 def test_sizes_that_differ_are_refused_with_an_offer(photos: Path, tmp_path: Path) -> None:
     said = refused("learn", tmp_path / "m", photos)
     assert "22 of 24 images" in said
-    assert "or create the model with --resize 32 to scale and crop all images" in said
+    assert "or create the model with --encoder efficientnet-lite0 --recipe embeddings, or" in said
     said = refused("learn", tmp_path / "m", photos, "--skip-bad")
     assert "or pass --skip-bad twice to leave out more than a tenth" in said
     assert not (tmp_path / "m").exists()

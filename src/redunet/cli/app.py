@@ -9,7 +9,8 @@ import typer
 
 from redunet._version import __version__
 from redunet.cli.encode import encode
-from redunet.cli.experiments import EXPERIMENT_COMMANDS, WithSettings
+from redunet.cli.experiments import EXPERIMENT_COMMANDS
+from redunet.cli.help_text import Command, WithSettings
 from redunet.cli.models import COMMANDS
 from redunet.cli.offloading import offloadable
 from redunet.cli.one_line import EXIT_CODES, OneLineErrors
@@ -19,9 +20,18 @@ from redunet.cli.terminal import say
 
 EXPERIMENTS = "Experiments"
 
+HELP = """Class-incremental learning that never forgets, exactly.
+
+Start here:
+
+    redunet demo                              a first look; no data needed
+    redunet learn birds.safetensors photos/   a model of your own data
+    redunet learn --help                      options and examples of a command
+"""
+
 main = typer.Typer(
     cls=OneLineErrors,
-    help="Class-incremental learning that never forgets, exactly.",
+    help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EXIT_CODES,
@@ -38,7 +48,9 @@ def _show_version(wanted: bool) -> None:
 def redunet(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version."),
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Class-incremental learning that never forgets, exactly."""
@@ -46,7 +58,8 @@ def redunet(
 
 for command in COMMANDS:
     with_model = command is not encode
-    main.command(rich_help_panel="Models")(offloadable(command) if with_model else command)
+    add = main.command(rich_help_panel="Models", cls=Command)
+    add(offloadable(command) if with_model else command)
 
 main.add_typer(receipts, name="receipts", rich_help_panel="Models")
 
@@ -54,7 +67,7 @@ for experiment in EXPERIMENT_COMMANDS:
     main.command(rich_help_panel=EXPERIMENTS, cls=WithSettings)(experiment)
 
 
-@main.command(rich_help_panel=EXPERIMENTS)
+@main.command(rich_help_panel=EXPERIMENTS, cls=Command)
 def report(
     sources: Annotated[
         list[Path],
@@ -89,7 +102,10 @@ def report(
     where features are pixels, ΔR by layer, and with --samples the confusion matrix and memberships
     layer by layer.
 
-    Example: redunet report demo/digits.safetensors --samples digits -o page.html
+    Example:
+
+        redunet report demo/digits.safetensors --samples digits -o page.html
+        redunet report runs/run/record.json
     """
     from redunet.report import page
 

@@ -17,7 +17,7 @@ def encode(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA",
+            metavar="DATA...",
             help="Texts in a .csv, .parquet or .jsonl file, a folder of images, or images in a "
             ".npz or .npy file.",
         ),
@@ -45,8 +45,10 @@ def encode(
     come from the packages of redunet[text] and redunet[images], or from a folder. The vector of a
     text or image is the same, to the bit, whatever else is encoded with it.
 
-    Example: redunet encode questions.csv -o vectors.parquet --encoder minilm,
-    then redunet learn intents.safetensors vectors.parquet --recipe embeddings
+    Example:
+
+        redunet encode questions.csv -o vectors.parquet --encoder minilm
+        redunet learn intents.safetensors vectors.parquet --recipe embeddings
     """
     from redunet.cli import lines
     from redunet.files import refuse_overwriting

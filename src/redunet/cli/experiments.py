@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from redunet.cli.on_dask import Workers
 from redunet.cli.options import (
@@ -33,23 +32,14 @@ from redunet.cli.tune import tune
 from redunet.interrupts import begin
 
 
-class WithSettings(TyperCommand):
-    """A command whose help lists the settings, read from where they are declared."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
-        from redunet.experiments.experiment import settings_help
-
-        self.help = (self.help or "").replace("SETTINGS", settings_help())
-        super().format_help(ctx, formatter)
-
-
 def demo(out: Out = None, workers: Workers = None) -> None:
     """Learn scikit-learn's digits in five tasks, then forget a class; no download.
 
     With --workers, processes do it, and end in the same model file.
 
-    Example: redunet demo --out demo
+    Example:
+
+        redunet demo --out demo
     """
     from redunet.cli.screen import show_demo, show_demo_on_dask
 
@@ -87,7 +77,11 @@ def run(
 
     SETTINGS
 
-    Example: redunet run --data digits --set n_tasks=10 --set order_seed=1 --set n_layers=20
+    Example:
+
+        redunet run --data digits --set n_tasks=10 --set order_seed=1
+        redunet run --data wine.csv --label cultivar --recipe tables --set n_tasks=3
+        redunet run --data digits --orders 25
     """
     from redunet.experiments.experiment import Experiment, command
     from redunet.experiments.orders import learn_in_orders
@@ -135,14 +129,19 @@ def reproduce(
     settings: Settings = None,
     dtype: Dtype = None,
     joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
-    dry_run: Annotated[bool, typer.Option(help="Only print what would be done.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be done.")
+    ] = False,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
 ) -> None:
     """Run an experiment of the paper, and compare the result with the paper's.
 
-    Example: redunet reproduce mnist --dtype float32 --out runs/mnist
+    Example:
+
+        redunet reproduce mnist --dry-run
+        redunet reproduce mnist --dtype float32 --out runs/mnist
     """
     from redunet.cli.screen import forecast
     from redunet.experiments.cost import estimate
@@ -232,7 +231,10 @@ def compare(
 
     SETTINGS
 
-    Example: redunet compare --data digits --methods redunet,er,lda --seeds 0,1 --set er.epochs=5
+    Example:
+
+        redunet compare --data digits --methods redunet,lda,er --set er.epochs=5
+        redunet compare --data wine.csv --label cultivar --methods redunet,lda,qda
     """
     from redunet.experiments.compare import compare as run_comparison
 
@@ -262,9 +264,12 @@ def compare(
 
 
 def recipes() -> None:
-    """List the recipes: presets of settings, what each is for, costs and reached.
+    """List the recipes, which are presets of settings: purpose, cost, accuracy.
 
-    Example: redunet recipes, then redunet run --data mnist --recipe images-fast
+    Example:
+
+        redunet recipes
+        redunet run --data digits --recipe images-fast
     """
     from redunet.cli.screen import recipe_table
     from redunet.estimators.recipes import RECIPES

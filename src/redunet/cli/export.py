@@ -61,7 +61,9 @@ def export(
     it is written; it is not written where a label differs. What it reveals of the classes'
     moments is said at the end.
 
-    Example: redunet export birds.safetensors -o birds.onnx --samples test-photos/
+    Example:
+
+        redunet export birds.safetensors -o birds.onnx --samples test-photos/
     """
     from redunet.cli import lines
     from redunet.files import refuse_overwriting

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Any
 
 from rich import box
 from rich.table import Table
+
+from redunet.cli.terminal import FirstThatFits
 
 Found = dict[str, Any]
 Lines = list[Any]
@@ -38,8 +40,9 @@ def labelled_itself(found: Found) -> Lines:
 
 def calibrated(found: Found) -> Lines:
     """What `calibrate` did."""
-    table = _table(
-        f"Novelty of {_samples(found['samples'])}", ["reject", "above", "as estimated before"]
+    table = simple_table(
+        f"What `predict --reject` rejects, by {_samples(found['validation_samples'])}",
+        ["reject", "novelty above", "estimated before"],
     )
     for row in found["thresholds"]:
         table.add_row(f"{row['reject']:g}", f"{row['novelty']:.4f}", f"{row['before']:.4f}")
@@ -81,7 +84,7 @@ def _receipt(found: Found) -> Lines:
 
 def receipts_verified(found: Found) -> Lines:
     """What `receipts verify` found."""
-    table = _table("Receipts", ["line", "time", "withdrawn", "outcome", "file after"])
+    table = simple_table("Receipts", ["line", "time", "withdrawn", "outcome", "file after"])
     for row in found["receipts"]:
         gone = ", ".join(f"{one['class']} ({one['samples']:,})" for one in row["classes"][:5])
         more = ", …" if len(row["classes"]) > 5 else ""
@@ -127,7 +130,7 @@ def encoded(found: Found) -> Lines:
 
 def exported(found: Found) -> Lines:
     """What `export` wrote, and how it was checked."""
-    table = _table("", ["", ""])
+    table = simple_table("", ["", ""])
     table.columns[1].justify, table.show_header = "left", False
     shape = " x ".join(map(str, found["input_shape"]))
     rows = {
@@ -185,7 +188,7 @@ def evaluated(found: Found) -> Lines:
 
 
 def _recall_table(title: str, rows: Sequence[Found]) -> Table:
-    table = _table(title, ["class", "samples", "correct", "recall", "precision"])
+    table = simple_table(title, ["class", "samples", "correct", "recall", "precision"])
     for row in rows:
         table.add_row(
             str(row["class"]),
@@ -216,7 +219,9 @@ def _confusions(found: Found) -> Table:
         if count and true != given
     ]
     pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
-    table = _table("The most frequent confusions", ["true", "predicted", "samples", "of its class"])
+    table = simple_table(
+        "The most frequent confusions", ["true", "predicted", "samples", "of its class"]
+    )
     table.columns[1].justify = "left"
     for count, true, given in pairs[:_WORST]:
         table.add_row(
@@ -225,143 +230,26 @@ def _confusions(found: Found) -> Table:
     return table
 
 
-def inspected(found: Found) -> Lines:
-    """What `inspect` found."""
-    return [
-        holdings(found),
-        f"Estimator: {found['estimator']}.",
-        f"Settings: {', '.join(f'{key}={value}' for key, value in found['settings'].items())}.",
-        *([_encoder_line(found["encoder"])] if found["encoder"] else []),
-        _feature_line(found),
-        *(
-            [_distance_table(found)]
-            if "distances" in found
-            else [
-                _fusion_line(found["fusions"]),
-                *_rate_lines(found["delta_R"]),
-                _class_table(found),
-            ]
-        ),
-    ]
-
-
-def _distance_table(found: Found) -> Table:
-    """Counts, and the nearest other class by the distance between the means."""
-    table = _table(
-        "Classes, and the nearest other class by the distance between their means",
-        ["class", "samples", "nearest", "distance"],
-    )
-    compared = found["compared"]
-    for row, index in _with_places(found):
-        cells = ["", ""]
-        if index is not None and len(compared) > 1:
-            distances = found["distances"][index]
-            near = _nearest(distances, index)
-            cells = [str(compared[near]), f"{distances[near]:.4f}"]
-        table.add_row(str(row["class"]), _count(row), *cells)
-    return table
-
-
-def _class_table(found: Found) -> Table:
-    """Counts, and the nearest other class on the input and after the layers."""
-    compared, close = found["compared"], found["closeness"]
-    title = (
-        f"Classes, and the nearest other class by the angle between their subspaces of up to "
-        f"{close['components']} components"
-    )
-    table = _table(
-        title, ["class", "samples", "nearest", "on the input", "after the layers", "smallest angle"]
-    )
-    last, first = close["last"], close["input"]
-    for row, index in _with_places(found):
-        cells = ["", "", "", ""]
-        if index is not None and len(compared) > 1:
-            near = _nearest(last["mean"][index], index)
-            cells = [
-                str(compared[near]),
-                f"{first['mean'][index][near]:.1f}°",
-                f"{last['mean'][index][near]:.1f}°",
-                f"{last['smallest'][index][near]:.1f}°",
-            ]
-        table.add_row(str(row["class"]), _count(row), *cells)
-    return table
-
-
-def _with_places(found: Found) -> Iterator[tuple[Found, int | None]]:
-    """The row of each class, and its place among those that are compared, if it is one."""
-    places = {label: place for place, label in enumerate(found["compared"])}
-    return ((row, places.get(row["class"])) for row in found["classes"])
-
-
-def _nearest(values: Sequence[float], index: int) -> int:
-    """The place of the smallest value but for that of the class itself."""
-    return min((other for other in range(len(values)) if other != index), key=values.__getitem__)
-
-
-def _count(row: Found) -> str:
-    return f"{row['samples']:,}{' (few)' if row['fewer_than_features'] else ''}"
-
-
-def _feature_line(found: Found) -> str:
-    features = found["feature_map"]
-    if features is None:
-        named = " with names" if found["columns"] else ""
-        return f"Features: the {found['inputs']:,} values of a sample as they are{named}."
-    shape = " x ".join(map(str, features["input_shape"]))
-    whence = "learnt from data" if features["learnt_from_data"] else "not learnt from data"
-    return f"Features: {features['kind']} of {shape} values, {whence}."
-
-
-def _encoder_line(encoder: Found) -> str:
-    return f"Encoder: {encoder['name']}, weights of sha256 {encoder['sha256']}."
-
-
-def _fusion_line(fusions: Found) -> str:
-    """What stands for the layers when samples are labelled."""
-    layers, blocks, processes = fusions["layers"], fusions["blocks"], fusions["processes"]
-    if processes > 1:
-        return (
-            f"Answers: every sample goes through all {layers} layers, of which each of {processes} "
-            f"processes has some of the classes."
-        )
-    if not blocks:
-        return f"Answers: every sample goes through all {layers} layers; nothing shorter pays."
-    widths = [
-        f" ({d:,} dimensions)" if d < max(fusions["dimensions"]) else ""
-        for d in fusions["dimensions"]
-    ]
-    tried = ", ".join(f"{n}{width}" for n, width in zip(blocks, widths, strict=True))
-    return (
-        f"Answers: {layers} layers are fused into {tried} blocks, tried in this order. Of "
-        f"{fusions['samples']:,} samples drawn from the moments, {fusions['fell_back']:,} go "
-        f"through all layers; the largest difference between two fusions that was accepted is "
-        f"{fusions['largest_difference']:.2g}."
-    )
-
-
-def _rate_lines(delta_R: Sequence[float]) -> Lines:
-    """ΔR before each layer, ten to a line."""
-    if not delta_R:
-        return ["ΔR by layer: there are no layers."]
-    lines = ["ΔR before each layer:"]
-    for start in range(0, len(delta_R), 10):
-        cells = " ".join(f"{value:9.4f}" for value in delta_R[start : start + 10])
-        lines.append(f"{start:5d} {cells}")
-    return lines
-
-
-def _confusion(found: Found) -> Table:
+def _confusion(found: Found) -> FirstThatFits:
+    """The confusion matrix; on a narrow terminal its columns have numbers for names."""
     labels = [str(label) for label in found["labels"]]
-    table = _table("Confusion matrix: true classes in rows, predicted in columns", ["", *labels])
-    for label, row in zip(labels, found["confusion"], strict=True):
-        table.add_row(label, *(str(count) if count else "·" for count in row))
-    return table
+    title = "Confusion matrix: true classes in rows, predicted in columns"
+    numbers = [str(number) for number in range(1, len(labels) + 1)]
+    numbered = [f"{number} {label}" for number, label in zip(numbers, labels, strict=True)]
+    tables = []
+    for headings, names in ((labels, labels), (numbers, numbered)):
+        table = simple_table(title, ["", *headings])
+        for name, row in zip(names, found["confusion"], strict=True):
+            table.add_row(name, *(str(count) if count else "·" for count in row))
+        tables.append(table)
+    return FirstThatFits(*tables)
 
 
-def _table(title: str, headings: Sequence[str]) -> Table:
+def simple_table(title: str, headings: Sequence[str]) -> Table:
+    """An empty table, whose first column is of names."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left")
+        table.add_column(heading, justify="right" if index else "left", overflow="fold")
     return table
 
 

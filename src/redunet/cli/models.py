@@ -79,22 +79,27 @@ def learn(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Create a model, or add new classes or more samples to it.
+    r"""Create a model, or add new classes or more samples to it.
 
-    Data may be larger than memory. Settings are given when the model is created, and kept in it:
-    an estimator, a recipe, and those of `redunet run` but for the stream's, and normalize and
-    input_range. Of a recipe, estimators other than redunet take the features alone. Their own
-    settings: shrinkage of linear-discriminant, shrinkage and distance (gaussian, correlation) of
-    quadratic-discriminant, ridge of ridge.
-    Features that are learnt from data are learnt from the data of that first call. With --encoder,
-    texts (a column of CSV, Parquet or JSON lines) and images become vectors first; later commands
-    on the model do so by themselves. With --unlabelled, an existing model labels samples itself.
-    With --workers or --scheduler, other processes or machines read and learn the data; the file is
-    the same to the byte.
+    For tables of numbers add --recipe tables. With --encoder, texts (a column of CSV, Parquet or
+    JSON lines) and images become vectors first; later commands on the model do so by themselves.
+    Data may be larger than memory. With --workers or --scheduler, other processes or machines read
+    and learn it; the file is the same to the byte.
 
-    Example: redunet learn birds.safetensors photos/ --recipe images-fast,
-    then redunet learn birds.safetensors more-photos/; or
-    redunet learn intents.safetensors questions.csv --encoder minilm --recipe embeddings
+    Settings are given when the model is created, and kept in it. --set takes those of the model
+    that `redunet run --help` lists, and of other estimators: shrinkage (linear-discriminant),
+    shrinkage and distance, gaussian or correlation (quadratic-discriminant), ridge (ridge). Of a
+    recipe, estimators other than redunet take the features alone. Features that are learnt from
+    data are learnt from the data of the first call.
+
+    Example:
+
+        redunet learn wine.safetensors wine.csv --label cultivar --recipe tables
+        redunet learn birds.safetensors photos/ --recipe embeddings \
+            --encoder efficientnet-lite0
+        redunet learn birds.safetensors more-photos/
+        redunet learn intents.safetensors texts.csv --recipe embeddings \
+            --encoder minilm
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes
@@ -174,7 +179,9 @@ def predict(
     spreadsheet runs it as a formula. With --reject there are two columns more, rejected (yes or no)
     and novelty, and a sample that is rejected has no label: an empty cell, in JSON null.
 
-    Example: redunet predict birds.safetensors new-photos/ -o labels.csv --top 3
+    Example:
+
+        redunet predict birds.safetensors new-photos/ -o labels.csv --top 3
     """
     from redunet.cli import lines
     from redunet.cli.unlabelled import threshold_of
@@ -230,7 +237,9 @@ def evaluate(
 ) -> None:
     """Compare predictions with true labels: accuracy, recall of classes, confusion matrix.
 
-    Example: redunet evaluate birds.safetensors test-photos/
+    Example:
+
+        redunet evaluate birds.safetensors test-photos/
     """
     from redunet.cli import lines
     from redunet.estimators import load
@@ -246,7 +255,7 @@ def evaluate(
 def forget(
     model: Model,
     classes: Annotated[
-        list[str] | None, typer.Argument(metavar="CLASS", help="Classes to remove.")
+        list[str] | None, typer.Argument(metavar="[CLASS...]", help="Classes to remove.")
     ] = None,
     unlabelled: Annotated[
         bool,
@@ -259,7 +268,9 @@ def forget(
 ) -> None:
     """Remove classes: the file is then, to the byte, as if they had never been learnt.
 
-    Example: redunet forget birds.safetensors magpie
+    Example:
+
+        redunet forget birds.safetensors magpie
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes
@@ -301,7 +312,9 @@ def unlearn(
     Samples that cannot have been learnt are refused; in a class of many samples, one that was
     never learnt may go undetected.
 
-    Example: redunet unlearn birds.safetensors withdrawn-photos/
+    Example:
+
+        redunet unlearn birds.safetensors withdrawn-photos/
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes
@@ -321,14 +334,16 @@ def unlearn(
 
 
 def merge(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model files.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Merge models into one, as if it had learnt the data of all of them.
 
-    Example: redunet merge here.safetensors there.safetensors -o both.safetensors
+    Example:
+
+        redunet merge here.safetensors there.safetensors -o both.safetensors
     """
     from redunet.cli import lines
     from redunet.user_data import model_changes
@@ -347,21 +362,25 @@ def inspect(
 ) -> None:
     """Show what is in a model: classes, settings, ΔR by layer, angles between classes.
 
-    Example: redunet inspect birds.safetensors
+    Example:
+
+        redunet inspect birds.safetensors
     """
-    from redunet.cli import lines
+    from redunet.cli.inspection_lines import inspected
     from redunet.user_data import model_facts
 
     with progress_of(quiet) as progress:
         progress("building the network", 0.0)
         found = model_facts.inspect(model, device, memory)
-    say_found(found, lines.inspected, as_json, quiet, answer=True)
+    say_found(found, inspected, as_json, quiet, answer=True)
 
 
 def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
     """Check a model file, every byte of it; the exit code is 2 if it is damaged.
 
-    Example: redunet verify birds.safetensors
+    Example:
+
+        redunet verify birds.safetensors
     """
     from redunet.cli import lines
     from redunet.user_data import model_facts

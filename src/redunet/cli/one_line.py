@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from redunet import interrupts
 from redunet.cli import streams
+from redunet.cli.help_text import shown_help, without_types
 from redunet.cli.on_ranks import check_command
 from redunet.cli.terminal import note
 from redunet.errors import GroupError, ReduNetError
@@ -71,13 +72,11 @@ class OneLineErrors(TyperGroup):
             sys.exit(code)
         return code
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, with a help text whose paragraphs fill the width of the terminal."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            _without_types(command.get_params(ctx))
-            command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help or "")
-        return command
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        written, self.help = self.help, shown_help(self.help or "")
+        super().format_help(ctx, formatter)
+        self.help = written
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """The command that the words ask for, unless it is not for so many processes."""
@@ -87,7 +86,7 @@ class OneLineErrors(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         """The options of the program itself."""
-        return _without_types(super().get_params(ctx))
+        return without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command of a context."""
@@ -95,14 +94,6 @@ class OneLineErrors(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             raise _StoppedError(interrupts.message(stop)) from None
-
-
-def _without_types(params: Any) -> Any:
-    """Options, of which those that take no value show none in the help."""
-    for option in params:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-    return params
 
 
 def _exit_code(error: BaseException | None) -> int:
@@ -143,7 +134,7 @@ def _usage(error: Any) -> int:
     command = error.ctx.command_path if error.ctx else "redunet"
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(error.format_message())
-        return 2
+        return 0
     said = _as_always(" ".join(error.format_message().split()).rstrip("."))
     see = f" See {command} --help" if said.endswith("?") else f"; see {command} --help"
     note(said[:1].lower() + said[1:] + see)
@@ -155,4 +146,6 @@ def _as_always(said: str) -> str:
     said = re.sub(r"^No such option '(.*?)'", r"No such option: \1", said)
     said = re.sub(r"unexpected extra arguments? \(", "unexpected extra argument(s) (", said)
     said = re.sub(r"( Did you mean '.*?'\?)\1", r"\1", said)  # once of each of the two
+    said = re.sub(r"( Did you mean .*?\?) \(Did you mean one of: .*?\?\)", r"\1", said)
+    said = re.sub(r"( Did you mean )(.*), ('[^']*'\?)$", r"\1\2 or \3", said)
     return said.replace(". Did you mean", ": did you mean")

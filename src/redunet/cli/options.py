@@ -30,8 +30,8 @@ Data = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE",
-        help="digits, mnist, fashion_mnist, cifar10, clinc150, images as vectors "
-        "(cifar10+efficientnet-lite2), or your own .npz, .csv, .parquet or folder of images.",
+        help="digits, mnist, fashion_mnist, cifar10 or clinc150, NAME+ENCODER for images as "
+        "vectors, or your own .npz, .csv, .parquet or folder of images.",
     ),
 ]
 Label = Annotated[

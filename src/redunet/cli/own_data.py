@@ -10,7 +10,7 @@ import typer
 Data = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DATA",
+        metavar="DATA...",
         help=".npz, .npy, .csv, .parquet or .jsonl files, or folders of images, one sub-folder a "
         "class.",
     ),

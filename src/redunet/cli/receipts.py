@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from redunet.cli.answers import Json, Quiet, progress_of, say_found
+from redunet.cli.help_text import Command
 from redunet.cli.own_data import EncoderName, Label, Text, wanted_of
 from redunet.errors import SettingsError
 
@@ -42,7 +43,7 @@ def about() -> None:
     """Check deletion receipts."""
 
 
-@receipts.command()
+@receipts.command(cls=Command)
 def verify(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A log of receipts.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
@@ -76,7 +77,9 @@ def verify(
     A line that was altered, removed from the middle or put elsewhere is found by the chain. Lines
     removed from the end are not: keep the head, which this prints, somewhere else, or sign.
 
-    Example: redunet receipts verify receipts.jsonl birds.safetensors --data photos/
+    Example:
+
+        redunet receipts verify receipts.jsonl birds.safetensors --data photos/
     """
     from redunet.cli import lines
     from redunet.user_data import model_receipts

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from redunet.cli.terminal import say
+from redunet.cli.terminal import FirstThatFits, say
 from redunet.distributed.cluster import local_client
 from redunet.estimators.recipes import Recipe
 from redunet.experiments.demo import MODEL, run_demo
@@ -148,13 +148,34 @@ def best(record: Mapping[str, Any]) -> Lines:
     if len(names) > _MOST_COLUMNS:  # a terminal has no room for what does not differ
         names = {name: None for name in names if name not in same or name.endswith("accuracy")}
     title = f"{record['what']}: best of {record['tried']} on {record['chosen_on']}"
-    table = Table(title=title, title_justify="left")
+    left = ", ".join(f"{name}={shown[0][name]}" for name in same if name not in names)
+    tables = FirstThatFits(_by_columns(shown, list(names)), _by_words(shown, list(names)))
+    return [title, tables, *([f"All of them: {left}."] if left else [])]
+
+
+def _by_columns(shown: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+    """Candidates, with a column for each setting."""
+    table = Table()
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for candidate in shown:
         table.add_row(*(_cell(name, candidate.get(name)) for name in names))
-    left = ", ".join(f"{name}={shown[0][name]}" for name in same if name not in names)
-    return [table, *([f"All of them: {left}."] if left else [])]
+    return table
+
+
+def _by_words(shown: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+    """Candidates, with their settings in one column, for a narrow terminal."""
+    accuracies = [name for name in names if name.endswith("accuracy")]
+    others = [name for name in names if name not in accuracies]
+    table = Table(show_lines=True)
+    for name in accuracies:
+        table.add_column(name.replace("_", " "), justify="right")
+    table.add_column("settings")
+    for candidate in shown:
+        words = [f"{name}={candidate[name]}" for name in others if candidate.get(name) is not None]
+        cells = (_cell(name, candidate.get(name)) for name in accuracies)
+        table.add_row(*cells, ", ".join(words))
+    return table
 
 
 def tuned(found: Mapping[str, Any]) -> Lines:

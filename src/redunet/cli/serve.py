@@ -61,7 +61,10 @@ def serve(
     Every change is in MODEL, under the lock that all commands take, before it is answered. Changes
     take a token, which is printed once; whoever can reach the address can ask. Ctrl-C ends it.
 
-    Example: redunet serve --demo, or redunet serve birds.safetensors --receipts receipts.jsonl
+    Example:
+
+        redunet serve --demo
+        redunet serve birds.safetensors --receipts receipts.jsonl
     """
     try:
         import fastapi  # noqa: F401 - to be told of in one line where they are missing

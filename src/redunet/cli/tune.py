@@ -44,7 +44,7 @@ OF_DATA = {
     "dtype": "--dtype",
     "components": "--components",
     "per_class": "--per-class",
-    "paper_rule": "--paper-rule",
+    "no_paper_rule": "--no-paper-rule",
     "most": "--most",
     "first_task": "--first-task",
     "data_dir": "--data-dir",
@@ -96,9 +96,10 @@ def tune(
         "5,8,10,12,15,20,28,40,60"
     ),
     per_class: Annotated[int, typer.Option(help="Training samples to evaluate on.")] = 200,
-    paper_rule: Annotated[
-        bool, typer.Option(help="For redunet: compute the paper's rule too.")
-    ] = True,
+    no_paper_rule: Annotated[
+        bool,
+        typer.Option("--no-paper-rule", help="For redunet: leave out the paper's own rule."),
+    ] = False,
     most: Annotated[
         int | None,
         typer.Option(metavar="N", help="Try N combinations, drawn at random; by default all."),
@@ -124,9 +125,11 @@ def tune(
 
     SETTINGS
 
-    Example: redunet tune intents.safetensors validation.csv --budget 60s --write,
-    or redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5,
-    or redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
+    Example:
+
+        redunet tune intents.safetensors validation.csv --budget 60s --write
+        redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5
+        redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
     """
     wrong = OF_DATA if model is not None else OF_MODEL
     for name, option in wrong.items():
@@ -170,7 +173,7 @@ def tune(
     seed = ["--set", f"seed={experiment.seed}"] if experiment.seed else []
     named = ["--method", method, "--components", components, "--per-class", str(per_class)]
     words = [*experiment.words(), *seed, *named, *words]
-    words += [] if paper_rule else ["--no-paper-rule"]
+    words += ["--no-paper-rule"] if no_paper_rule else []
     words += [] if most is None else ["--most", str(most)]
     words += ["--first-task"] if first_task else []
     with progress_bar() as tell:
@@ -182,7 +185,7 @@ def tune(
             method=method,
             n_components=whole_numbers("components", components, least=1),
             per_class=per_class,
-            paper_rule=paper_rule,
+            paper_rule=not no_paper_rule,
             most=most,
             first_task=first_task,
             device=device,

@@ -27,13 +27,16 @@ def calibrate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let validation samples say when `predict --reject` rejects; saved in the model.
+    """Find, on validation samples, what `predict --reject` rejects; saved in the model.
 
     DATA holds samples of known classes that were not learnt; labels are ignored. Without this,
     thresholds are estimated from the model alone. They are about the model as it is: whatever is
     learnt or removed later drops them.
 
-    Example: redunet calibrate intents.safetensors validation.csv
+    Example:
+
+        redunet calibrate intents.safetensors validation.csv
+        redunet predict intents.safetensors new.csv --reject 0.05
     """
     from redunet.cli import lines
     from redunet.user_data.model_unlabelled import calibrate

@@ -12,7 +12,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -33,7 +32,7 @@ from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels
 from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
-from redunet.errors import DataError
+from redunet.errors import DataError, did_you_mean
 
 _ROOM = 2**29
 """Bytes that second moments may take as matrices although their columns would do: sums of matrices
@@ -405,11 +404,9 @@ class ClassMoments:
                 known = False
             if not known:
                 names = ", ".join(map(repr, list(self._table)[:10])) or "none"
-                words = [one for one in self._table if isinstance(one, str)]
-                near = get_close_matches(label, words, n=1) if isinstance(label, str) else []
                 raise DataError(
                     f"expected a class that was learnt ({names}{', …' * (len(self) > 10)}), "
-                    f"got {label!r}" + "".join(f": did you mean {one!r}?" for one in near)
+                    f"got {label!r}{did_you_mean(label, self._table)}"
                 )
         return labels
 

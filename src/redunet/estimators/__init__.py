@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, TypeAlias
 
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.air import AIR
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
@@ -97,7 +97,10 @@ def estimator_named(name: str) -> type[Estimator]:
     """The estimator of a name such as "linear-discriminant", or of a kind such as "lda"."""
     known: dict[str, type[Estimator]] = {**names(), **CLOSED_FORM}
     if name not in known:
-        raise SettingsError(f"expected an estimator among {', '.join(names())}, got {name!r}")
+        raise SettingsError(
+            f"expected an estimator among {', '.join(names())}, got {name!r}"
+            f"{did_you_mean(name, names())}"
+        )
     return known[name]
 
 

@@ -48,15 +48,20 @@ def doubts(model: MomentEstimator) -> list[str]:
     r = Settings.of(model).components(d)
     if k < 2:
         return []
-    found = []
-    if r >= COVERED * d:
-        found.append(
-            f"subspaces of {r} dimensions cover nearly all of {d} features, so that classes hardly "
-            f"differ: lower n_components, or {REMEDY}"
-        )
+    found = covering(r, d)
     if k * d**2 <= MOST_VALUES:
         found += _alike(model, r)
     return found
+
+
+def covering(r: int, d: int) -> list[str]:
+    """A line about subspaces of r dimensions that leave out too little of d features."""
+    if r < COVERED * d:
+        return []
+    return [
+        f"subspaces of {r} dimensions cover nearly all of {d} features, so that classes hardly "
+        f"differ: lower n_components, or {REMEDY}"
+    ]
 
 
 def _alike(model: ReduNetClassifier, r: int) -> list[str]:

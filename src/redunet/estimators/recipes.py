@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.checked_input import one_line_errors
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.model_settings import ModelSettings
@@ -280,7 +280,10 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 def find(name: str) -> Recipe:
     """The recipe of that name."""
     if not isinstance(name, str) or name not in RECIPES:
-        raise SettingsError(f"expected a recipe among {', '.join(RECIPES)}, got {name!r}")
+        raise SettingsError(
+            f"expected a recipe among {', '.join(RECIPES)}, got {name!r}"
+            f"{did_you_mean(name, RECIPES)}"
+        )
     return RECIPES[name]
 
 

@@ -135,7 +135,7 @@ def compare(
         return _commands(experiment, rows, expected, ablate, joint)
 
     record = runs.record(
-        what, typed, expected, paper=paper, published=PUBLISHED.get(experiment.data), **more
+        what, typed, wanted, paper=paper, published=PUBLISHED.get(experiment.data), **more
     )
     report.write(record, out)
     return record

@@ -12,6 +12,7 @@ from typing import Any
 from redunet import datasets
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.doubts import covering
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
@@ -194,6 +195,13 @@ class Experiment:
     def components(self, n_features: int) -> int:
         """The dimension of the subspaces of the read-out; too large a number is an error."""
         return self.plan.network().components(n_features)
+
+    def doubts(self, data: LabelledImages) -> list[str]:
+        """Why ReduNet's settings cannot work on data whose values are its features."""
+        x_train = data.x_train
+        if (self.plan.features, self.plan.readout, x_train.ndim) != ("pixels", "subspace", 2):
+            return []
+        return covering(self.components(x_train.shape[1]), x_train.shape[1])
 
     def words(self) -> list[str]:
         """The options of a command that make this experiment, but for seeds."""

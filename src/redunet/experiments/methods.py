@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators import CLOSED_FORM
 from redunet.estimators.settings import InputSettings
 from redunet.experiments.experiment import FEATURES, Experiment, Plan
@@ -307,7 +307,10 @@ def check_methods(methods: Sequence[str]) -> None:
     """Raise an error for methods that do not exist."""
     for method in methods:
         if method not in names():
-            raise SettingsError(f"expected methods among {', '.join(names())}, got {method!r}")
+            raise SettingsError(
+                f"expected methods among {', '.join(names())}, got {method!r}"
+                f"{did_you_mean(method, names())}"
+            )
 
 
 def known_settings(

@@ -197,7 +197,7 @@ class Runs:
                 one = found.get((key, seed), {"tasks": []})
                 if len(one["tasks"]) == len(method.stream(tasks)):
                     finished.append(one)
-                elif key in expected:
+                elif key in expected or one["tasks"]:
                     done = len(one["tasks"])
                     missing.append({"name": method.name, "seed": seed, "tasks_done": done})
             if finished:
@@ -218,6 +218,7 @@ class Runs:
             **({"split": split} if (split := getattr(self.data, "split", None)) else {}),
             "methods": rows,
             "missing": missing,
+            **({"doubts": doubts} if (doubts := self.experiment.doubts(self.data)) else {}),
             **({"ablation": ablations[0]} if ablations else {}),
             **more,
             "date": max(dates, default=None),

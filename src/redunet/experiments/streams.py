@@ -134,7 +134,7 @@ class StreamSettings(Declared):
     n_tasks: int | None = setting(
         None,
         whole(1, optional=True),
-        "Tasks of equally many classes; 5 where ``tasks`` is not given either.",
+        "Tasks of equally many classes; 5, or one a class, where ``tasks`` is not given either.",
         "int or None",
     )
     tasks: tuple[tuple[Any, ...], ...] | None = setting(
@@ -174,7 +174,8 @@ def class_stream(
     data : data set
     n_tasks : int, default=None
         So many tasks of as many classes each, the first ones taking one more
-        where they do not divide evenly; 5 where ``tasks`` is not given either.
+        where they do not divide evenly; 5, or as many as there are classes,
+        where ``tasks`` is not given either.
     tasks : sequence of sequences of labels, default=None
         Or the classes of each task by name.
     order_seed : int, default=None
@@ -193,7 +194,7 @@ def class_stream(
         classes = known
         if order_seed is not None:
             classes = np.random.RandomState(order_seed).permutation(known)
-        n_tasks = 5 if n_tasks is None else n_tasks
+        n_tasks = min(5, len(classes)) if n_tasks is None else n_tasks
         if not 1 <= n_tasks <= len(classes):
             raise SettingsError(
                 f"expected 1 to {len(classes)} tasks for {len(classes)} classes, got {n_tasks}"

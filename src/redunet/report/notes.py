@@ -93,7 +93,7 @@ def what_to_expect(n_tasks: int) -> str:
 
 
 def changed_and_missing(record: Record) -> list[str]:
-    """What was not run with the usual settings, or not at all."""
+    """What was not run with the usual settings, or not at all, and settings that cannot work."""
     said = []
     if changed := [
         f"{label(method)}: {key} {plain(change['here'])} (usually {plain(change['usual'])})"
@@ -103,6 +103,7 @@ def changed_and_missing(record: Record) -> list[str]:
         said.append(f"Not with the usual settings: {'; '.join(changed)}.")
     if record.get("missing"):
         said.append(f"Missing: {'; '.join(_missing(record))}.")
+    said += [f"ReduNet: {doubt}." for doubt in record.get("doubts") or ()]
     return said
 
 

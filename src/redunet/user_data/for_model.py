@@ -194,7 +194,7 @@ def check_columns(known: Sequence[str] | None, source: Source, changing: bool = 
     also = [name for name in found if name not in set(known)]
     what = f"lacks {lacks[0]!r}" if lacks else f"also has {also[0]!r}"
     raise DataError(
-        f"expected {len(known)} columns of numbers, got {len(found)}: {source.path} {what}; "
+        f"expected the {len(known)} columns of numbers that were learnt, but {source.path} {what}: "
         f"pass the same columns"
     )
 
@@ -213,10 +213,21 @@ def at(source: Source, batch: Batch) -> Iterator[None]:
         raise type(error)(f"{_place(source, batch)}: {error}") from error
 
 
+def check_finite(X: NDArray[Any]) -> None:
+    """Raise a DataError where numbers are missing or infinite."""
+    if X.dtype.kind == "f" and not np.isfinite(X).all():
+        raise DataError(
+            "expected finite numbers, got NaN or infinity: remove or impute these values first"
+        )
+
+
 def _place(source: Source, batch: Batch) -> str:
     if not batch.names[0].isdecimal():
         return str(source.path)
     X = batch.X.reshape(len(batch.X), -1)
     if X.dtype.kind == "f" and not np.isfinite(X).all():
-        return f"{source.path}, row {batch.names[int((~np.isfinite(X)).any(axis=1).argmax())]}"
+        row, column = divmod(int((~np.isfinite(X)).argmax()), X.shape[1])
+        names = source.columns or ()
+        named = f", column {names[column]!r}" if len(names) == X.shape[1] else ""
+        return f"{source.path}, row {batch.names[row]}{named}"
     return f"{source.path}, rows {batch.names[0]} to {batch.names[-1]}"

@@ -101,8 +101,11 @@ def _judge(path: Path, n_files: int, left_out: list[str], wanted: Wanted) -> Non
     more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
     remedy = "mend or remove them"
     if not wanted.resize and any(", expected " in one for one in left_out):
-        remedy += ", or create the model with --resize 32 to scale and crop all images"
-    if not wanted.most_bad:
+        remedy += (
+            ", or create the model with --encoder efficientnet-lite0 --recipe embeddings, or with "
+            "--resize 32, which scale and crop all images"
+        )
+    if len(left_out) <= n_files / 10:
         remedy += ", or pass --skip-bad to leave them out"
     elif len(left_out) < n_files:
         remedy += ", or pass --skip-bad twice to leave out more than a tenth"

@@ -14,6 +14,7 @@ from redunet.progress import Progress, silent
 from redunet.user_data import Source, Wanted
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 from redunet.user_data.prediction_file import Write
+from redunet.user_data.source import listed
 
 Found = dict[str, Any]
 
@@ -131,11 +132,17 @@ def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
 
 
 def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
+    """A note about classes that the model cannot answer."""
     unknown = sorted({true for true, _ in pairs} - set(model.classes_.tolist()))
     if not unknown:
         return []
-    words = ", ".join(map(repr, unknown[:10]))
-    return [f"the model has not learnt {words}: all samples of such classes count as wrong"]
+    of_known = {pair: n for pair, n in pairs.items() if pair[0] not in unknown}
+    total, correct = sum(of_known.values()), sum(n for (a, b), n in of_known.items() if a == b)
+    without = f"; without them accuracy is {correct / total:.4f}" if total else ""
+    return [
+        f"the model has not learnt {listed([repr(one) for one in unknown])}: all samples of such "
+        f"classes count as wrong{without}"
+    ]
 
 
 def _left_out(sources: Sequence[Source]) -> list[str]:

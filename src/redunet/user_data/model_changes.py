@@ -30,7 +30,15 @@ from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
 from redunet.untrusted import open_regular
 from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import label_type, labels_like, open_all, read, to_resize
+from redunet.user_data.for_model import (
+    at,
+    check_finite,
+    label_type,
+    labels_like,
+    open_all,
+    read,
+    to_resize,
+)
 from redunet.user_data.labelled import Change, change_here
 from redunet.user_data.model_facts import held
 from redunet.user_data.model_receipts import save_withdrawn, withdrawn_samples
@@ -291,7 +299,9 @@ def _spread(sources: Sequence[Source], most: int, progress: Progress) -> NDArray
     """At most so many samples, spread evenly over all of them."""
     kept: list[NDArray[Any]] = []
     every, seen = 1, 0
-    for _, batch in read(sources, "looking at", progress):
+    for source, batch in read(sources, "looking at", progress):
+        with at(source, batch):
+            check_finite(batch.X)
         for sample in batch.X:
             if seen % every == 0:
                 kept.append(np.array(sample))

@@ -14,7 +14,7 @@ from redunet.estimators import Estimator, ReduNetClassifier, load
 from redunet.lock import Tell
 from redunet.progress import Progress, silent
 from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import at, open_all, read, samples_for
+from redunet.user_data.for_model import at, check_finite, open_all, read, samples_for
 from redunet.user_data.model_changes import changing, counted, holdings
 
 Found = dict[str, Any]
@@ -99,7 +99,7 @@ def calibrate(
             model.calibrate_rejection(X)
         model.save(path)
     return {
-        "samples": len(X),
+        "validation_samples": len(X),
         "thresholds": [
             {"reject": share, "novelty": model.rejection_threshold(share), "before": before}
             for share, before in expected.items()
@@ -133,7 +133,6 @@ def _together(
     for source, batch in read(sources, what, progress):
         with at(source, batch):
             rows = samples_for(model, batch)
-            if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-                raise DataError("expected finite numbers, got NaN or infinity: remove these rows")
+            check_finite(rows)
             parts.append(rows)
     return np.concatenate(parts)

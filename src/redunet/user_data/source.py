@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.encoders import Encoder, EncoderId
-from redunet.errors import DataError, FileAccessError, ReduNetError
+from redunet.errors import DataError, FileAccessError, ReduNetError, did_you_mean
 from redunet.user_data.row_numbers import named_like_row_numbers
 
 BATCH_BYTES = 2**24
@@ -202,7 +202,7 @@ def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
             return None
         raise DataError(
             f"expected {wanted.label!r} to hold the labels of {path}, but there are only "
-            f"{listed(names)}: name another with --label"
+            f"{listed(names)}{did_you_mean(wanted.label, names) or ': name another with --label'}"
         )
     found = [name for name in names if name.lower() in LABEL_NAMES and name not in wanted.columns]
     if not found:

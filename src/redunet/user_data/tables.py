@@ -90,6 +90,7 @@ class _Table:
         """Rows of numbers, with their labels, block after block."""
         done = self.first_row
         self.notes[:] = self.said
+        before = 0.0
         for table, share in tables:
             places = {name: index for index, name in enumerate(table.schema.names)}
             labels = None if self.label is None else self._labels(table.column(self.label), done)
@@ -110,8 +111,10 @@ class _Table:
                 names: Sequence[str] = RowNames(done, part.num_rows)
                 if self.sample is not None:
                     names = [str(name) for name in part.column(places[self.sample]).to_pylist()]
-                yield Batch(X, y, names, share)
+                read = (first + part.num_rows) / table.num_rows
+                yield Batch(X, y, names, before + read * (share - before))
                 done += part.num_rows
+            before = share
         if done == self.first_row:
             raise DataError(f"expected at least one row in {self.path}, got none")
 

@@ -1,0 +1,131 @@
+"""Help, typing mistakes, and tables on a narrow terminal, as somebody new meets them."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+from redunet.cli.app import main
+from redunet.cli.lines import evaluated
+from redunet.cli.screen import best
+from redunet.cli.terminal import Screen
+from tests.own_data import done, redunet, refused
+
+PROGRAM: Any = get_command(main)
+COMMANDS = [*(name for name in PROGRAM.commands if name != "receipts"), "receipts verify"]
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_the_program_alone_says_where_to_start() -> None:
+    result = redunet()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Start here:" in result.stdout
+    assert re.search(r"\n +redunet demo +a first look", result.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_terminal_and_its_examples_are_commands(name: str) -> None:
+    words = done(*name.split(), "--help").stdout
+    assert "…" not in words
+    assert max(map(len, words.splitlines())) <= 80
+    examples = re.findall(r"^ {3}(redunet .*(?:\\ *\n {5}.*)?)$", words, re.MULTILINE)
+    assert any(one.startswith(f"redunet {name}") for one in examples), words
+    for example in examples:
+        _, command, *rest = shlex.split(example.replace("\\", " "))
+        known = PROGRAM.commands[command]
+        if command == "receipts":
+            known = known.commands[rest[0]]
+        options = {option for one in known.params for option in one.opts}
+        assert {word for word in rest if word.startswith("-")} <= options
+
+
+def test_brackets_in_help_are_shown() -> None:
+    words = " ".join(done("encode", "--help").stdout.split())
+    assert "the packages of redunet[text] and redunet[images]" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("lern", "no such command 'lern': did you mean 'learn' or 'unlearn'? See redunet --help"),
+        ("learn m x --recipe table", "got 'table': did you mean 'tables'?"),
+        ("run --set n_layer=3", "got 'n_layer': did you mean 'n_layers'?"),
+        ("compare --methods redunet,ldaa", "got 'ldaa': did you mean 'lda'?"),
+    ],
+)
+def test_a_word_that_is_nearly_right(tmp_path: Path, words: str, end: str) -> None:
+    (tmp_path / "x").mkdir()
+    assert refused(*(tmp_path / word if word in "mx" else word for word in words.split())).endswith(
+        end
+    )
+
+
+def test_a_label_column_that_is_nearly_right(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,cultivar\n1,x\n2,y\n")
+    said = refused("learn", tmp_path / "m", tmp_path / "t.csv", "--label", "cultivr")
+    assert said.endswith("but there are only a, cultivar: did you mean 'cultivar'?")
+
+
+def test_missing_values_are_named_before_features_are_learnt(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,label\n1,2,x\n2,,y\n3,1,y\n")
+    said = refused("learn", tmp_path / "m", tmp_path / "t.csv", "--recipe", "tables")
+    assert "t.csv, row 2, column 'b': expected finite numbers, got NaN or infinity" in said
+
+
+def printed(lines: list[Any], width: int) -> str:
+    screen = io.StringIO()
+    Screen(file=screen, width=width).print(*lines, sep="\n")
+    return screen.getvalue()
+
+
+def test_candidates_are_readable_on_a_narrow_terminal() -> None:
+    candidates = [
+        {"accuracy": 0.9 - step, "readout": "quadratic", "ridge": step, "eps": 1 + step}
+        | {"n_layers": step, "step": step, "step_kind": "relative", "sharpness_kind": f"k{step}"}
+        for step in (0.25, 0.5)
+    ]
+    record = {"what": "W", "tried": "2", "chosen_on": "v.csv", "candidates": candidates}
+    wide, narrow = (printed(best(record), width) for width in (80, 50))
+    assert "…" not in wide + narrow
+    assert re.search(r"┃ +accuracy +┃", wide)
+    assert "0.6500" in narrow
+    assert "ridge=0.25, eps=1.25, n_layers=0.25" in " ".join(re.sub("[│┃]", " ", narrow).split())
+    assert all(len(line) <= 50 for line in narrow.splitlines())
+
+
+def test_a_confusion_matrix_keeps_the_names_of_its_classes() -> None:
+    labels = [f"a-long-name-{index}" for index in range(12)]
+    rows = [
+        {"class": one, "samples": 2, "correct": 2, "recall": 1.0, "precision": 1.0}
+        for one in labels
+    ]
+    found = {"accuracy": 1.0, "correct": 24, "samples": 24, "classes": rows, "labels": labels}
+    said = printed(evaluated({**found, "confusion": (2 * np.eye(12, dtype=int)).tolist()}), 80)
+    assert "…" not in said
+    assert "12 a-long-name-11" in said
+
+
+def test_many_classes_are_summed_up_by_the_closest_pairs(tmp_path: Path) -> None:
+    X = np.random.RandomState(0).randn(75, 6)
+    y = np.array([f"class {index % 25}" for index in range(75)])
+    X[y == "class 7"] = X[y == "class 3"] + 1e-3
+    np.savez(tmp_path / "d.npz", X=X, y=y)
+    model = tmp_path / "m.safetensors"
+    done("learn", model, tmp_path / "d.npz", "--set", "n_layers=1", "--set", "n_components=2")
+    said = done("inspect", model).stdout
+    assert "Samples of a class: 3 to 3." in said
+    assert "the layer" in said
+    first = said.partition("─ \n")[2].splitlines()[0].split()
+    assert first[:4] == ["class", "3", "class", "7"]
+    assert len(re.findall("^  class ", said, re.MULTILINE)) == 11

@@ -10,6 +10,7 @@ help: ## Say what each target does
 setup: .venv/.installed ## Make .venv with everything in it, once
 
 .venv/.installed: pyproject.toml constraints.txt
+	@echo "Installing into .venv, once: this takes a few minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@

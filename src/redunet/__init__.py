@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from redunet.estimators.air import AIR
     from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
     from redunet.estimators.classifier import ReduNetClassifier
+    from redunet.estimators.coverage import CoverageWarning
     from redunet.estimators.fecam import FeCAM
     from redunet.estimators.klda import KLDA
     from redunet.estimators.lazy import StreamingWarning
@@ -56,6 +57,7 @@ _HOMES = {
     "AbstractLayer": "core.layer",
     "ClassMoments": "core.moments",
     "CodingLength": "core.readouts",
+    "CoverageWarning": "estimators.coverage",
     "DataError": "errors",
     "DataTypeError": "errors",
     "FeCAM": "estimators.fecam",
@@ -94,6 +96,7 @@ __all__ = [
     "AbstractLayer",
     "ClassMoments",
     "CodingLength",
+    "CoverageWarning",
     "DataError",
     "DataTypeError",
     "FeCAM",

@@ -62,3 +62,11 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     for step in ("root", "mirrored"):
         assert together.changed({step: False}) in variants(together)
     assert len(variants(together)) == 27
+
+
+def test_few_pixels_have_the_usual_number_of_components() -> None:
+    found = [one.plan for one in experiments(Experiment(PLAN), n_pixels=64)]
+    assert {one.n_components for one in found if one.features == "pixels"} == {None}
+    assert {one.n_components for one in found if one.features != "pixels"} == {PLAN.n_components}
+    assert PLAN.n_components is not None
+    assert found[0].network().components(64) == 28

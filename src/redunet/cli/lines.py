@@ -9,7 +9,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from redunet.cli.terminal import FirstThatFits
+from redunet.widths import FirstThatFits
 
 Found = dict[str, Any]
 Lines = list[Any]

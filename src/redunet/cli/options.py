@@ -79,8 +79,9 @@ def progress_bar(
     """Say what is being done once that takes a while: by a bar, or by a line now and then.
 
     On a terminal a bar comes after two seconds. Elsewhere standard error gets
-    a line every half minute. Warnings about streaming are expected, and not shown.
+    a line every half minute. Warnings about layers are not shown.
     """
+    from redunet.estimators.coverage import CoverageWarning
     from redunet.estimators.lazy import StreamingWarning
 
     interrupts.begin(if_stopped)
@@ -88,6 +89,7 @@ def progress_bar(
     showing = _bar(screen) if screen.is_terminal else _lines()
     with warnings.catch_warnings(), showing if not quiet else nullcontext(silent) as show:
         warnings.simplefilter("ignore", StreamingWarning)
+        warnings.simplefilter("ignore", CoverageWarning)  # commands say it in a line
 
         def tell(what: str, share: float) -> None:
             interrupts.check()

@@ -14,15 +14,21 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from redunet.cli.terminal import FirstThatFits, say
+from redunet.cli.terminal import say
 from redunet.distributed.cluster import local_client
 from redunet.estimators.recipes import Recipe
 from redunet.experiments.demo import MODEL, run_demo
 from redunet.experiments.demo_on_dask import run_on_dask
+from redunet.widths import FirstThatFits
 
 Lines = list[Any]
 
 N_TASKS = 5
+
+_COMPARED = (
+    "joint: a model that learns all classes seen at once; networks, files: whether the two are\n"
+    "the same, to the last bit."
+)
 
 _MOST_COLUMNS = 6
 
@@ -49,9 +55,10 @@ def show_demo(out: Path, console: Console) -> dict[str, Any]:
                 live.update(Group(_task_table(rows), bar), refresh=True)
 
         record = run_demo(out, on_task)
-    console.print(_task_table(rows), *_forgetting(record), sep="\n")
+    console.print(_task_table(rows), _COMPARED, *_forgetting(record), sep="\n")
     say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
     say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
+    say("Next: open that page in a browser; for data of your own, see redunet learn --help")
     return record
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Text
 
@@ -36,24 +35,6 @@ class Screen(Console):
             if safe != renderable.plain:
                 renderable = renderable.blank_copy(safe)
         return super().render(renderable, options)
-
-
-class FirstThatFits:
-    """Of some tables, the first that the terminal is wide enough for, or the last."""
-
-    def __init__(self, *tables: RenderableType) -> None:
-        self.tables = tables
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterable[RenderableType]:
-        """The table to print."""
-        unbounded = options.update(width=1_000_000)
-        for table in self.tables[:-1]:
-            if Measurement.get(console, unbounded, table).maximum <= options.max_width:
-                yield table
-                return
-        yield self.tables[-1]
 
 
 def say(*lines: RenderableType) -> None:

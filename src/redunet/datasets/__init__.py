@@ -15,7 +15,7 @@ from typing import Any
 
 from redunet.datasets import cifar10, clinc150, digits, encoded, fashion_mnist, mnist
 from redunet.datasets.dataset import Dataset
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, did_you_mean
 
 __all__ = ["LOADERS", "NAMES", "TITLES", "Dataset", "load", "register", "title"]
 
@@ -93,7 +93,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """
     name, plus, encoder = name.partition("+")
     if name not in LOADERS:
-        msg = f"There is no data set {name!r}: choose one of {', '.join(LOADERS)}."
+        msg = f"There is no data set {name!r}: choose one of {', '.join(LOADERS)}"
+        msg += did_you_mean(name, LOADERS)
         raise SettingsError(msg)
     folder = None if data_dir is None else Path(data_dir)
     data: Any = (

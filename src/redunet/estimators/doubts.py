@@ -8,18 +8,14 @@ from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import principal_subspaces
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.coverage import REMEDY, covering
 from redunet.estimators.settings import Settings
-
-COVERED = 0.7
-"""Subspaces of at least this share of all dimensions leave too little out to differ by."""
 
 ALIKE = 1.05
 """Samples this many times as far from another class's subspace as from their own are no nearer."""
 
 MOST_VALUES = 2**22
 """Classes are compared where their second moments have at most so many values together."""
-
-REMEDY = "for columns of numbers take the recipe tables, for vectors of an encoder embeddings"
 
 
 def doubts(model: MomentEstimator) -> list[str]:
@@ -52,16 +48,6 @@ def doubts(model: MomentEstimator) -> list[str]:
     if k * d**2 <= MOST_VALUES:
         found += _alike(model, r)
     return found
-
-
-def covering(r: int, d: int) -> list[str]:
-    """A line about subspaces of r dimensions that leave out too little of d features."""
-    if r < COVERED * d:
-        return []
-    return [
-        f"subspaces of {r} dimensions cover nearly all of {d} features, so that classes hardly "
-        f"differ: lower n_components, or {REMEDY}"
-    ]
 
 
 def _alike(model: ReduNetClassifier, r: int) -> list[str]:

@@ -341,6 +341,7 @@ def from_recipe(
     if images is not None:
         with one_line_errors():
             images = check_array(images, dtype="numeric", allow_nd=True)
-    samples = None if images is None else np.asarray(images)
+    # A frame's values may be read-only, which PyTorch warns of.
+    samples = None if images is None else np.require(images, requirements="W")
     features = settings.features_for(samples, resolve_device(device))
     return settings.learner(features, device, memory)

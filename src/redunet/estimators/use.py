@@ -15,6 +15,7 @@ from redunet.core.readouts import Readout
 from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
 from redunet.estimators.checked_input import CHUNK_ROWS, checked_samples, column_names
+from redunet.estimators.coverage import CoverageWarning, covering
 from redunet.estimators.lazy import Network
 from redunet.estimators.settings import Settings
 from redunet.estimators.state import State
@@ -79,6 +80,9 @@ class Use:
 
     def readout(self) -> Readout:
         """The read-out, made if it is not there yet."""
+        if self.settings.readout == "subspace" and len(self.state.moments) > 1:
+            for doubt in covering(self._components, self.state.moments.n_features):
+                self.state.warn_once(doubt, CoverageWarning)
         return self.built().readout(self.settings, self._components)
 
     def temperature(self) -> float:

@@ -25,14 +25,15 @@ FEATURE_STEPS = {"root": "roots", "mirrored": "mirror images"}
 """Steps of a feature map that can be left out, and their names in tables."""
 
 
-def variants(experiment: Experiment) -> list[Experiment]:
+def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experiment]:
     """The experiment with each part alone, and with all combinations of them.
 
     Whitening and layers are each put in or left out, with every read-out, on
     the same features; beside these, pixels in place of the features, alone and
     with all else unchanged, each of several feature maps by itself, the
     features without roots and without mirror images, and the paper's step.
-    What differs in its read-out alone stands together.
+    What differs in its read-out alone stands together. Where there are no more
+    pixels than components, pixels have the usual number of components.
 
     Returns
     -------
@@ -42,7 +43,9 @@ def variants(experiment: Experiment) -> list[Experiment]:
     plan = experiment.plan
     found = []
     if plan.features != "pixels":
-        pixels = experiment.changed({"features": "pixels"})
+        too_many = n_pixels is not None and (plan.n_components or 0) >= n_pixels
+        usual = {"n_components": None} if too_many else {}
+        pixels = experiment.changed({"features": "pixels", **usual})
         found += [pixels.changed(NO_LAYERS), pixels]
     if len(plan.kinds) > 1:
         found += [experiment.changed({"features": kind}) for kind in plan.kinds]
@@ -62,8 +65,8 @@ def variants(experiment: Experiment) -> list[Experiment]:
 
 def check_variants(shared: SharedMoments) -> None:
     """Raise an error before the work where a variant cannot be built."""
-    n_pixels = int(np.prod(shared.tasks[0].data.x_train.shape[1:]))
-    for one in variants(shared.experiment):
+    n_pixels = _n_pixels(shared)
+    for one in variants(shared.experiment, n_pixels):
         one.components(n_pixels if one.plan.features == "pixels" else shared.n_features)
 
 
@@ -79,7 +82,7 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
     """
     x_test, y_test = pooled(shared.tasks, "test")
     rows = []
-    for features, group in groupby(variants(shared.experiment), _features):
+    for features, group in groupby(variants(shared.experiment, _n_pixels(shared)), _features):
         ones = list(group)
         if features == _features(shared.experiment):
             vectors, d = shared.vectors(x_test), shared.n_features
@@ -94,6 +97,10 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
             labels = reader.set_params(**one.plan.network().to_dict()).predict(vectors)
             rows.append(_row(one, shared.experiment, d, float(np.mean(labels == y_test))))
     return rows
+
+
+def _n_pixels(shared: SharedMoments) -> int:
+    return int(np.prod(shared.tasks[0].data.x_train.shape[1:]))
 
 
 def _features(experiment: Experiment) -> Sequence[Any]:

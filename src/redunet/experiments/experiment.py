@@ -12,7 +12,7 @@ from typing import Any
 from redunet import datasets
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.doubts import covering
+from redunet.estimators.coverage import covering
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.recipes import RECIPES
 from redunet.experiments.experiment import Experiment
 
@@ -120,5 +120,8 @@ SETTINGS = {name: REPRODUCTIONS[name].settings for name in ("mnist", "cifar10")}
 def find(name: str) -> Reproduction:
     """The reproduction of that name."""
     if name not in REPRODUCTIONS:
-        raise SettingsError(f"expected one of {', '.join(REPRODUCTIONS)}, got {name!r}")
+        raise SettingsError(
+            f"expected one of {', '.join(REPRODUCTIONS)}, got {name!r}"
+            f"{did_you_mean(name, REPRODUCTIONS)}"
+        )
     return REPRODUCTIONS[name]

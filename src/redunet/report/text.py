@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
 from redunet.report.blocks import Block, Chapter, Code, Figure, Section, Table, Text
+from redunet.widths import FirstThatFits
 
 
 def to_markdown(chapter: Chapter, pictures: Collection[str]) -> str:
@@ -84,8 +86,25 @@ def for_terminal(sections: Sequence[Section]) -> Iterator[Any]:
                     yield RichText(text)
 
 
-def terminal_table(table: Table) -> RichTable:
-    """A table for the terminal; deviations and words above numbers go on lines of their own."""
+def terminal_table(table: Table) -> FirstThatFits:
+    """A table for the terminal, where it is narrow without some of the tasks in the middle."""
+    tasks = [index for index, name in enumerate(table.headings) if re.fullmatch(r"task \d+", name)]
+    tables = [_whole_table(table)]
+    for step in range(2, len(tasks)):
+        left_out = {index for index in tasks[:-1] if (index - tasks[0]) % step}
+        columns = [index for index in range(len(table.headings)) if index not in left_out]
+        fewer = replace(
+            table,
+            caption=f"{table.caption} (of {len(tasks)} tasks, those that fit)",
+            headings=[table.headings[index] for index in columns],
+            rows=[[row[index] for index in columns] for row in table.rows],
+        )
+        tables.append(_whole_table(fewer))
+    return FirstThatFits(*tables, wrapped=True)
+
+
+def _whole_table(table: Table) -> RichTable:
+    """Deviations, and words above numbers, go on lines of their own."""
     found = RichTable(
         title=RichText(table.caption),
         title_justify="left",

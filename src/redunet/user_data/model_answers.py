@@ -10,6 +10,7 @@ from typing import Any
 
 from redunet.errors import DataError
 from redunet.estimators import Estimator
+from redunet.estimators.doubts import doubts
 from redunet.progress import Progress, silent
 from redunet.user_data import Source, Wanted
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
@@ -99,7 +100,7 @@ def evaluate(
     return {
         **_scores(model, pairs),
         "left_out": _left_out(sources),
-        "notes": _notes(sources) + _strangers(model, pairs),
+        "notes": _notes(sources) + _strangers(model, pairs) + doubts(model),
     }
 
 

@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test lint types imports unit federation fuzz bench growth tables docs screenshots format clean
+.PHONY: help setup browser demo demo-dask test lint types imports unit federation fuzz bench growth tables docs screenshots pictures format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,9 @@ docs: .venv/.docs-installed ## Run all code of the documentation, build it into 
 
 screenshots: docs ## Make the pictures of the documentation in a browser
 	$(BIN)/python -m docsite.screenshots
+
+pictures: setup ## Make the pictures of terminals in README and docs, by running the commands
+	$(BIN)/python -m redunet.report.terminal_picture docs
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format

@@ -26,8 +26,8 @@ Lines = list[Any]
 N_TASKS = 5
 
 _COMPARED = (
-    "joint: a model that learns all classes seen at once; networks, files: whether the two are\n"
-    "the same, to the last bit."
+    "joint: one model that learnt all classes seen at once. networks, files: whether its own are "
+    "the same, bit by bit."
 )
 
 _MOST_COLUMNS = 6
@@ -55,7 +55,7 @@ def show_demo(out: Path, console: Console) -> dict[str, Any]:
                 live.update(Group(_task_table(rows), bar), refresh=True)
 
         record = run_demo(out, on_task)
-    console.print(_task_table(rows), _COMPARED, *_forgetting(record), sep="\n")
+    console.print(_task_table(rows), *_forgetting(record), sep="\n")
     say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
     say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
     say("Next: open that page in a browser; for data of your own, see redunet learn --help")
@@ -88,7 +88,10 @@ def show_demo_on_dask(out: Path, workers: int, console: Console) -> dict[str, An
 
 def _task_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(
-        title="Digits, two classes at a time: accuracy on all classes seen", title_justify="left"
+        title="Digits, two classes at a time: accuracy on all classes seen",
+        title_justify="left",
+        caption=_COMPARED,
+        caption_justify="left",
     )
     table.add_column("task", justify="right")
     table.add_column("classes")

@@ -59,6 +59,10 @@ def test_brackets_in_help_are_shown() -> None:
     ("words", "end"),
     [
         ("lern", "no such command 'lern': did you mean 'learn' or 'unlearn'? See redunet --help"),
+        (
+            "learn m --recpie x",
+            "did you mean '--device', '--recipe' or '--resize'? See redunet learn --help",
+        ),
         ("learn m x --recipe table", "got 'table': did you mean 'tables'?"),
         ("run --set n_layer=3", "got 'n_layer': did you mean 'n_layers'?"),
         ("compare --methods redunet,ldaa", "got 'ldaa': did you mean 'lda'?"),

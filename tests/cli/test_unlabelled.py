@@ -74,7 +74,7 @@ def test_predictions_of_all_kinds_say_it(model: Path, tmp_path: Path) -> None:
 def test_validation_data_sets_the_share(model: Path, tmp_path: Path) -> None:
     before = model.read_bytes()
     said = done("calibrate", model, tmp_path / "known.npz").stdout
-    assert "What `predict --reject` rejects, by 370 samples" in said
+    assert "What `predict --reject` rejects, by 350 samples" in said
     result = done("predict", model, tmp_path / "known.npz", "--reject", "0.1")
     assert "estimated" not in result.stderr
     rows = table(result.stdout)

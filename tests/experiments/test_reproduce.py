@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,11 @@ def test_a_second_call_takes_up_what_is_there(tmp_path: Path) -> None:
     ).stat().st_mtime_ns == stamp
 
 
-@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+@pytest.mark.parametrize(("name", "load"), [("mnist", 0.0), ("cifar10", 99.0)])
 def test_a_dry_run_only_says_what_it_would_do(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, load: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
     monkeypatch.setattr(cost, "_MEASURING_S", 0.0)
     monkeypatch.setitem(cost.MEASURED, "cpu", 16)
     words = ["reproduce", name, "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]
@@ -120,6 +122,7 @@ def test_a_dry_run_only_says_what_it_would_do(
     layers = REPRODUCTIONS[name].settings["n_layers"]
     assert f"would build five networks of {layers} layers" in said
     assert "judging by products of 16 x 16 matrices computed just now" in said
+    assert ("Other programs are running now (load 99.0 on" in said) == (load > 50)
     assert not (tmp_path / "out").exists()
 
 

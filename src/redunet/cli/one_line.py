@@ -147,5 +147,6 @@ def _as_always(said: str) -> str:
     said = re.sub(r"unexpected extra arguments? \(", "unexpected extra argument(s) (", said)
     said = re.sub(r"( Did you mean '.*?'\?)\1", r"\1", said)  # once of each of the two
     said = re.sub(r"( Did you mean .*?\?) \(Did you mean one of: .*?\?\)", r"\1", said)
+    said = re.sub(r"\(Did you mean one of: (.*?\?)\)", r"Did you mean \1", said)
     said = re.sub(r"( Did you mean )(.*), ('[^']*'\?)$", r"\1\2 or \3", said)
     return said.replace(". Did you mean", ": did you mean")

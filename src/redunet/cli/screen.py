@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -217,6 +218,18 @@ def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
         f"At most about {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB on "
         f"this machine if nothing else runs, judging by products of {size} x {size} matrices "
         f"computed just now.",
+        *_others(),
+    ]
+
+
+def _others() -> Lines:
+    """A line where other programs made the measurement slow."""
+    load, processors = getattr(os, "getloadavg", lambda: (0.0,))()[0], os.cpu_count() or 1
+    if load < processors + 1:
+        return []
+    return [
+        f"Other programs are running now (load {load:.1f} on {processors} processors), which made "
+        f"this estimate too high."
     ]
 
 

@@ -53,5 +53,5 @@ def did_you_mean(word: object, names: Iterable[object]) -> str:
     ": did you mean 'tables'?"
     """
     words = [name for name in names if isinstance(name, str)]
-    near = get_close_matches(word, words, n=1) if isinstance(word, str) else []
+    near = get_close_matches(word, words, n=1, cutoff=0.7) if isinstance(word, str) else []
     return "".join(f": did you mean {one!r}?" for one in near)

@@ -152,8 +152,8 @@ def test_pixels_of_images_and_vectors_as_they_are() -> None:
     [
         ("imagez", None, {}, "expected a recipe among paper-mnist, .*directions, got 'imagez'"),
         (["features"], None, {}, r"expected a recipe among .*, got \['features'\]"),
-        ("images-fast", None, {}, "expected images for the features 'patches' to be made from"),
-        ("paper-cifar10", None, {}, "expected images for the features 'lift' to be made from"),
+        ("images-fast", None, {}, "expected samples for the features 'patches' to be made from"),
+        ("paper-cifar10", None, {}, "expected samples for the features 'lift' to be made from"),
         ("features", None, {"order_seed": 1}, "expected settings among .*, got 'order_seed'"),
         ("features", None, {"eps": -1}, "expected eps to be a number above 1e-100"),
         ("images-fast", X[:0], {}, "0 sample"),

@@ -45,8 +45,8 @@ class ModelSettings(InputSettings, Settings, FeatureSettings):
             return None
         if samples is None:
             raise SettingsError(
-                f"expected images for the features {self.features!r} to be made from, got none: "
-                f"pass images=, such as those of the first task"
+                f"expected samples for the features {self.features!r} to be made from, got none: "
+                f"pass those of the first task, as in from_recipe(name, X)"
             )
         return self.features_from(samples, device)
 

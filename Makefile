@@ -12,7 +12,7 @@ setup: .venv/.installed ## Make .venv with everything in it, once
 .venv/.installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv, once: this takes a few minutes"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 browser: ## Install Chromium, which the tests of the page want, where that is possible

@@ -44,7 +44,7 @@ def compare(
     Each method and seed has a folder of its own, so several processes may work
     on different methods of one ``out`` side by side. Runs that are there already,
     finished or not, are continued. The record tells of all finished runs in the
-    folder, whoever made them, and of what is missing.
+    folder, whoever made them, and of what was begun or asked for and is missing.
 
     Parameters
     ----------

@@ -180,7 +180,8 @@ class Runs:
         command : callable
             From the rows of the methods to what a reader types for them.
         expected : sequence of str, default=none
-            Methods that are listed as missing where they have not finished.
+            Methods that are listed as missing where they have not finished, beside those
+            that have begun.
         **more
             Further entries.
         """
@@ -189,6 +190,7 @@ class Runs:
         own = {method.key: method for method in self.methods}
         rows: list[dict[str, Any]] = []
         missing, ablations = [], []
+        begun = {key for key, _ in found}
         for key in names():
             method = own.get(key) or Method.of(key, self.experiment)
             others = [seed for other, seed in found if Method.of(other, self.experiment).random]
@@ -197,7 +199,7 @@ class Runs:
                 one = found.get((key, seed), {"tasks": []})
                 if len(one["tasks"]) == len(method.stream(tasks)):
                     finished.append(one)
-                elif key in expected or one["tasks"]:
+                elif key in expected or key in begun:
                     done = len(one["tasks"])
                     missing.append({"name": method.name, "seed": seed, "tasks_done": done})
             if finished:

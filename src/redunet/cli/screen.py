@@ -27,8 +27,8 @@ Lines = list[Any]
 N_TASKS = 5
 
 _COMPARED = (
-    "joint: one model that learnt all classes seen at once. networks, files: whether its own are "
-    "the same, bit by bit."
+    "joint: a model that learnt all classes seen at once; its network and its file are compared "
+    "with ours, bit by bit."
 )
 
 _MOST_COLUMNS = 6

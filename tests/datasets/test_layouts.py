@@ -106,7 +106,7 @@ def test_names() -> None:
 
 def test_an_unknown_name_is_answered_with_the_names() -> None:
     line = "There is no data set 'svhn': choose one of "
-    line += "digits, mnist, fashion_mnist, cifar10, clinc150."
+    line += "digits, mnist, fashion_mnist, cifar10, clinc150"
     with pytest.raises(SettingsError, match=rf"^{line}$"):
         load("svhn")
 

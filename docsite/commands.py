@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator
 
 import click
@@ -62,11 +61,9 @@ def _sections(name: str, command: click.Command, level: int) -> Iterator[str]:
 
 
 def _paragraph(text: str) -> str:
-    text = _plain(text)
-    if text.startswith("Example: "):
-        commands = re.split(r"[,;] (?:then|or) ", text.removeprefix("Example: "))
-        return "For example:\n\n```text\n" + "\n".join(commands) + "\n```\n"
-    return text + "\n"
+    if text.startswith(" "):  # examples
+        return f"```text\n{inspect.cleandoc(text)}\n```\n"
+    return _plain(text).replace("Example:", "For example:") + "\n"
 
 
 def _row(parameter: click.Parameter) -> str:

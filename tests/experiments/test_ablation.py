@@ -255,8 +255,8 @@ def test_what_is_not_random_runs_once(tmp_path: Path) -> None:
         ({"redunet": {"seeds": 1}}, "expected settings among "),
         ({"redunet": {"n_layers": -1}}, "expected n_layers to be a whole number from 0 "),
         (
-            {"redunet": {**SMALL, "n_filters": 20, "n_components": 64}},
-            "expected n_components below n_features = 64, got 64",  # by pixels
+            {"redunet": {**SMALL, "n_filters": 20, "n_components": 9999}},
+            "expected n_components below n_features = ",
         ),
     ],
 )

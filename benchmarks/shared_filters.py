@@ -240,7 +240,7 @@ class Cuts:
         both = self.fused(first, second)
         before, after = (both.values(one, self._samples(Z)) for one in (first, second))
         values = after[0]
-        done = same_label(before[0], values, both.factor(before[1], after[1]))
+        done = same_label(before[0], values, both.factors(before[1], after[1]))
         unchecked = values.argmax(dim=1)
         labels = unchecked.clone()
         rest = self.network.transform(Z[~done], self.sharpness)
@@ -279,7 +279,7 @@ class Cuts:
             one = cut(n)
             both = self.fused(one, whole)
             of_cut = both.values(one, self._samples(Z))
-            done = same_label(of_whole[0], of_cut[0], both.factor(of_cut[1], of_whole[1]))
+            done = same_label(of_whole[0], of_cut[0], both.factors(of_cut[1], of_whole[1]))
             return float(done.double().mean())
 
         low, high, reached = 0, most, 1.0

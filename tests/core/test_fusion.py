@@ -17,6 +17,7 @@ from redunet.core import fusion_choice
 from redunet.core.construction import Schedule
 from redunet.core.fused_network import (
     TOLERANCE,
+    Factors,
     FusedNetwork,
     close,
     same_label,
@@ -336,21 +337,24 @@ def few_samples(eps: float, n_layers: int) -> ReduNet:
     return build_network(ClassMoments(X.shape[1]).update(X, y), eps, schedule)
 
 
-@pytest.mark.parametrize("eps", [0.5, 2.0, 8.0])
-def test_a_cut_layer_never_thinks_too_little_of_a_class(eps: float) -> None:
-    layer = next(iter(few_samples(eps, 1).layers.passing())).fused(0.5, torch.float64)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("eps", [0.1, 0.5, 2.0, 8.0])
+def test_a_cut_layer_never_thinks_too_little_of_a_class(eps: float, dtype: torch.dtype) -> None:
+    first = next(iter(few_samples(eps, 1).layers.passing()))
+    layer, coarse = (first.fused(0.5, one) for one in (torch.float64, dtype))
     assert isinstance(layer, LowRankLayer)
-    cut, Z = layer.cut(0.25), hard_samples(48, 8)
+    assert isinstance(coarse, LowRankLayer)
+    cut, Z = coarse.cut(0.25), hard_samples(48, 8)
     assert sum(stack.B.shape[1] for stack in cut.stacks) < sum(
         stack.B.shape[1] for stack in layer.stacks
     )
     sharpness = Sharpness(30.0, "relative")
     whole, moved = (
-        one.move_samples_(Z.clone(), sharpness, one.sample_space(len(Z))) for one in (layer, cut)
+        one.move_samples_(Z.to(one.E.dtype, copy=True), sharpness, one.sample_space(len(Z)))
+        for one in (layer, cut)
     )
-    assert moved.highest_logits is not None
-    assert bool((moved.highest_logits >= whole.logits - 1e-9).all())
-    assert bool((moved.logits <= whole.logits + 1e-9).all())
+    assert moved.least_behind is not None
+    assert bool((moved.behind <= whole.behind + 1e-9).all())
 
 
 @settings(max_examples=30, deadline=None)
@@ -362,9 +366,8 @@ def test_cut_classes_change_no_label(eps: float, seed: int) -> None:
     fused = with_all_candidates(network, sharpness)
     assert isinstance(fused.fusions[0].layers[0], LowRankLayer)
     assert fused.fusions[0].layers[0].left_out is not None
-    dtypes = [one.dtype for one in fused.fusions]
-    assert dtypes[1:] == [*dict.fromkeys([*reduced_dtypes("cpu"), torch.float64])]
-    assert dtypes[0] == torch.float32
+    assert [one.dtype for one in fused.fusions] == [*reduced_dtypes("cpu"), torch.float64]
+    assert [one.whole for one in fused.fusions] == [False, True, True]
     Z = hard_samples(48, seed, n=100)
     whole = readout.of_features(network.transform(Z, sharpness))
     assert torch.equal(fused.answer(Z, readout, same_label).argmax(1), whole.argmax(1))
@@ -446,7 +449,7 @@ def test_labels_are_the_same_on_several_threads(low_rank: bool, threads: int) ->
 
 def test_a_label_is_trusted_by_what_changes_between_classes() -> None:
     values = torch.tensor([[1.0, 0.5, 0.0]]).double()
-    four = torch.tensor([4.0]).double()
+    four = Factors(torch.tensor([4.0]).double(), torch.tensor([4.0]).double())
 
     def trusted(*change: float) -> bool:
         return bool(same_label(values - torch.tensor([change]).double(), values, four))

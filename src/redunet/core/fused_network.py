@@ -8,6 +8,11 @@ the fusion before, times the sample's *risk*: how much an error can grow on the 
 because memberships change. A label asks for the difference of margins: what moves the scores of
 all classes alike does not matter to it.
 
+A fusion that has all of the network's layers, in float32 or more, differs from the network by
+rounding alone, and by classes of a negligible share. Its difference from the fusion before is that
+one's error, many times its own. So the risk does not multiply the difference then, but only what
+rounding can do, of which two fusions need not tell.
+
 With c the sharpness (see `Sharpness`) and τ the relative step of a block, a layer maps two
 samples at a small distance δ to a distance of at most
 
@@ -97,9 +102,25 @@ Rows: TypeAlias = Any
 Answer: TypeAlias = tuple[Tensor, Moves]
 """Values, (n, m), by a fusion, and how the samples moved through it."""
 
-Enough: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""From values by a fusion and by a finer one, (n, m), and how many times their difference the
-error of a row is, (n,), to whether the finer ones are good enough, (n,)."""
+
+
+class Factors(NamedTuple):
+    """What the error of each row of values is estimated by.
+
+    Attributes
+    ----------
+    change, rounding : Tensor of shape (n,)
+        How many times the difference to the fusion before, and how many times what rounding
+        alone may do, is in the error.
+    """
+
+    change: Tensor
+    rounding: Tensor
+
+
+Enough: TypeAlias = Callable[[Tensor, Tensor, Factors], Tensor]
+"""From values by a fusion and by a finer one, (n, m), and what the error of a row is estimated by,
+to whether the finer ones are good enough, (n,)."""
 
 
 class _Answered(NamedTuple):
@@ -252,7 +273,7 @@ class FusedNetwork:
                 break
             fusion, (before, moved) = self.fusions[place], some.answer
             values, moves = self.values(fusion, some.samples, some.behind < fusion.negligible)
-            done = enough(before, values, self.factor(moved, moves))
+            done = enough(before, values, self.factors(moved, moves))
             if bool(done.any()):
                 largest = float((values - before)[done].abs().amax())
                 answered.append(_Answered(place, some.rows[done], values[done], largest))
@@ -316,55 +337,54 @@ class FusedNetwork:
         moves = fusion.move(start, self.sharpness, among)
         return samples.values(fusion.space, start, moves.end), moves
 
-    def factor(self, before: Moves, after: Moves) -> Tensor:
-        """How many times the difference between two fusions the error of the finer is: (n,)."""
+    def factors(self, before: Moves, after: Moves) -> Factors:
+        """What the error of the finer of two fusions is estimated by."""
         coding = self.fusions[0].layers[0].coding
         c = max(sharpness_of(self.sharpness).of_classes(coding))
         change = 4 * c * before.distance(after)[:, None]
-        risks = [
-            (one.gains * (one.doubts + change).clamp_(max=0).exp_()).log1p_().sum(dim=1)
-            for one in (before, after)
-        ]
-        return FACTOR * torch.maximum(*risks).exp_()
+        risks = []
+        for one in (before, after):
+            gains = c * one.doubts.new_tensor(one.fusion.path)
+            grown = gains * (one.doubts + change).clamp_(max=0).exp_()
+            risks.append(grown.log1p_().sum(dim=1))
+        risk = torch.maximum(*risks).exp_()
+        plain = torch.ones_like(risk)
+        return Factors(FACTOR * (plain if after.fusion.whole else risk), FACTOR * risk)
 
 
-def same_label(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
+def same_label(before: Tensor, values: Tensor, factors: Factors) -> Tensor:
     """Whether scores, (n, k), have the label of the whole network: (n,).
 
-    Where the margin between the best class and the next one is more than ``factor`` times the
+    Where the margin between the best class and the next one is more than the error by the
     largest change of a margin, and the scores of the row differ by more than the same of the
     scores themselves. Few margins could happen to stay as they are; so where low scores are cut
     off, which leaves the lowest one to many classes, the margin has to be more than both.
     """
     if values.shape[1] < 2:
-        return torch.ones_like(factor, dtype=torch.bool)
+        return torch.ones(len(values), dtype=torch.bool, device=values.device)
     (best, second), places = (one.unbind(dim=1) for one in values.topk(2, dim=1))
     change = values - before
-    error = _error(change, values, factor)
+    error = _error(change, values, factors)
     of_margins = change.gather(1, places[0][:, None]) - change
     lowest = values.amin(dim=1, keepdim=True)
     cut_off = (values == lowest).sum(dim=1) > 1
     apart = torch.where(cut_off, best - second, best - lowest[:, 0]).double()
-    clear = (best - second).double() > _error(of_margins, values, factor)
+    clear = (best - second).double() > _error(of_margins, values, factors)
     return clear & (apart > error)
 
 
-def close(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
+def close(before: Tensor, values: Tensor, factors: Factors) -> Tensor:
     """Whether values, (n, m), are within `TOLERANCE`, of 1 or of the largest of a row: (n,)."""
     scale = values.abs().amax(dim=1).double().clamp(min=1)
-    return _error(values - before, values, factor) <= TOLERANCE * scale
+    return _error(values - before, values, factors) <= TOLERANCE * scale
 
 
-def same_label_and_close(before: Tensor, values: Tensor, factor: Tensor) -> Tensor:
+def same_label_and_close(before: Tensor, values: Tensor, factors: Factors) -> Tensor:
     """Both of `same_label` and `close`."""
-    return same_label(before, values, factor) & close(before, values, factor)
+    return same_label(before, values, factors) & close(before, values, factors)
 
 
-def _error(change: Tensor, values: Tensor, factor: Tensor) -> Tensor:
+def _error(change: Tensor, values: Tensor, factors: Factors) -> Tensor:
     """The estimated error of values, (n, m), each row's: (n,)."""
-    return factor * (change.abs().amax(dim=1).double() + _rounding(values))
-
-
-def _rounding(values: Tensor) -> Tensor:
-    """How far rounding alone may move values, (n, m), of each row: (n,)."""
-    return ROUNDING * values.abs().amax(dim=1).double().clamp(min=1)
+    rounding = ROUNDING * values.abs().amax(dim=1).double().clamp(min=1)
+    return factors.change * change.abs().amax(dim=1).double() + factors.rounding * rounding

@@ -38,12 +38,19 @@ class Fusion:
     space : Leading, or None
         The directions that the layers keep of the network's own (reduced) space.
     dtype : torch.dtype
+    share : float, default=0.0
+        A class that cannot have a larger share in a sample is left out of it.
+    whole : bool, default=False
+        Whether it has all of the network's layers, in at least float32: then only rounding, and
+        classes that are left out, keep it from the network.
     """
 
     layers: tuple[AbstractLayer, ...]
     reach: tuple[float, ...]
     space: Leading | None
     dtype: torch.dtype
+    share: float = 0.0
+    whole: bool = False
 
     def cost(self, considered: float, relevant: float) -> float:
         """Products in float64 that take as long as those of one sample.
@@ -62,12 +69,13 @@ class Fusion:
 
     @property
     def negligible(self) -> float:
-        """A class so many nats behind the likeliest one is left out of a sample.
+        """A class so many nats behind the likeliest one is left out of a sample."""
+        return -math.log(self.share) if self.share else math.inf
 
-        What is left out is smaller than what rounding changes, in this fusion or in the one
-        before; so it is part of the measured difference, or far below it.
-        """
-        return math.log({torch.float64: 2.0**34, torch.float32: 2.0**20}.get(self.dtype, 2.0**12))
+    @property
+    def path(self) -> tuple[float, ...]:
+        """τ, the relative step of each block."""
+        return tuple(layer.step * layer.coding.alpha for layer in self.layers)
 
     @property
     def wide(self) -> torch.dtype:
@@ -100,7 +108,7 @@ class Fusion:
             self._move(part, sharpness, mask, memory)
             for part, mask in zip(parts, masks, strict=True)
         ]
-        return Moves(self.space, *(torch.cat(one) for one in zip(*passed, strict=True)))
+        return Moves(self, *(torch.cat(one) for one in zip(*passed, strict=True)))
 
     def _move(
         self, start: Tensor, sharpness: Confidence, among: Tensor | None, memory: Tensor
@@ -118,13 +126,8 @@ class Fusion:
             distance = torch.linalg.vector_norm(moving - before, dim=1)
             # Operators move within a block as samples do, hence twice what samples alone ask for.
             slack = c * (4 * reach * distance + torch.finfo(self.dtype).eps)
-            best = moved.logits.amax(dim=1) - slack
-            highest = moved.logits if moved.highest_logits is None else moved.highest_logits
-            behind = torch.minimum(behind, best[:, None].to(behind) - highest.to(behind))
-        gains = [layer.step * coding.alpha * c for layer in self.layers]
-        doubt = torch.stack(doubts, dim=1)
-        gain = doubt.new_tensor(gains).expand_as(doubt)
-        return start, moving.to(self.wide), doubt, gain, behind
+            behind = torch.minimum(behind, (moved.behind - slack[:, None]).to(behind))
+        return start, moving.to(self.wide), torch.stack(doubts, dim=1), behind
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,42 +136,38 @@ class Moves:
 
     Parameters
     ----------
-    space : Leading, or None
-        Of the fusion.
+    fusion : Fusion
     start, end : Tensor of shape (n, w)
         Before and after its layers, in the fusion's dimensions, in at least float32.
     doubts : Tensor of shape (n, blocks), float64
         log(s) at the begin of each block.
-    gains : Tensor of shape (n, blocks), float64
-        τ c of each block.
     behind : Tensor of shape (n, k), float32
         By how many nats a class stays behind the likeliest one, everywhere on the way.
     """
 
-    space: Leading | None
+    fusion: Fusion
     start: Tensor
     end: Tensor
     doubts: Tensor
-    gains: Tensor
     behind: Tensor
 
     def where(self, rows: Tensor) -> Moves:
         """Some of the samples: a mask, (n,)."""
-        fields = (self.start, self.end, self.doubts, self.gains, self.behind)
-        return Moves(self.space, *(one[rows] for one in fields))
+        fields = (self.start, self.end, self.doubts, self.behind)
+        return Moves(self.fusion, *(one[rows] for one in fields))
 
     @classmethod
     def cat(cls, parts: Sequence[Moves]) -> Moves:
         """Samples of several parts, one after another; there is at least one part."""
-        names = ("start", "end", "doubts", "gains", "behind")
+        names = ("start", "end", "doubts", "behind")
         joined = (torch.cat([getattr(one, name) for one in parts]) for name in names)
-        return cls(parts[0].space, *joined)
+        return cls(parts[0].fusion, *joined)
 
     def distance(self, after: Moves) -> Tensor:
         """From the end of these samples to that of a finer fusion: (n,), float64."""
-        end = self.end
-        if self.space is not None and self.space is not after.space:
-            end = self.space.widened(self.start, self.end, after.start, after.space)
+        end, space, wider = self.end, self.fusion.space, after.fusion.space
+        if space is not None and space is not wider:
+            end = space.widened(self.start, self.end, after.start, wider)
         return row_norms(after.end - end).double()
 
 

@@ -36,8 +36,15 @@ MIN_WIDTH, MAX_WIDTH = 256, 1536
 LEAST_BYTES = 6
 """That two fusions take for each number of a layer: one in bfloat16, one in float32."""
 
-CUT = 0.25
+CUT = 3 / 8
 """The share of their directions that classes of few samples have in a first fusion."""
+
+SHARES = {torch.bfloat16: 2.0**-12, torch.float32: 2.0**-20, torch.float64: 2.0**-34}
+"""The share in a sample up to which a class is left out of it, by the dtype of a fusion: what is
+left out is then smaller than what rounding changes, in this fusion or in the one before."""
+
+AFTER_CUT = 2.0**-12
+"""The same after a fusion of cut classes, whose error is many times larger."""
 
 PROBES = 128
 """How many samples are drawn from the moments to see which fusions are worth trying."""
@@ -97,14 +104,21 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
             found[index] = layer.fused(layer.step, torch.float64 if factors else torch.float32)
     coarse, fine = reduced_dtypes(E.device.type)
 
-    def fusion(plan: list[Block], dtype: torch.dtype, width: int = 0) -> Fusion:
+    def fusion(
+        plan: list[Block], dtype: torch.dtype, width: int = 0, share: float = 0.0
+    ) -> Fusion:
+        share = share or SHARES[dtype]
         space, chosen = None, [(found[block.middle], block.path) for block in plan]
         if width:
             basis = leading_directions(E, width).float()
             space = Leading.of(basis, layers.space)
             chosen = [(narrow(layer, basis), path) for layer, path in chosen]
-        made = [layer.fused(path / layer.coding.alpha, dtype) for layer, path in chosen]
-        return Fusion(tuple(made), tuple(block.reach for block in plan), space, dtype)
+        made = [
+            layer.fused(path / layer.coding.alpha, dtype, share / 4) for layer, path in chosen
+        ]
+        whole = len(plan) == len(steps) and space is None and dtype.itemsize >= 4
+        reach = tuple(block.reach for block in plan)
+        return Fusion(tuple(made), reach, space, dtype, share, whole)
 
     if MIN_WIDTH <= len(E) <= MAX_WIDTH and all(isinstance(one, Layer) for one in found.values()):
         widths = [math.ceil(len(E) * share / WIDTH_STEP) * WIDTH_STEP for share in WIDTHS]
@@ -117,12 +131,10 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         finer = [(plan, fine) for plan in (plans[:1] if shallow else plans[2:])]
     elif len(steps) == 1 and isinstance(found[0], LowRankLayer):
         # Which classes matter is known before the only layer, for every fusion alike.
-        first, *others = dict.fromkeys((coarse, fine, torch.float64))
-        out = [fusion(plans[0], first)]
-        finer = [(plans[0], dtype) for dtype in others]
+        out = [fusion(plans[0], coarse)]
         if E.device.type == "cpu":
-            # In another dtype than the next one: what both round alike would not be seen.
-            out.insert(0, cut_classes(fusion(plans[0], fine)))
+            out = [cut_classes(out[0]), fusion(plans[0], fine, share=AFTER_CUT)]
+        finer = [(plans[0], dtype) for dtype in (fine, torch.float64)][len(out) - 1 :]
     else:
         out, finer = [fusion(plans[0], coarse)], [(plan, fine) for plan in plans[1:]]
     for plan, dtype in finer:
@@ -136,7 +148,7 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
 def cut_classes(fusion: Fusion) -> Fusion:
     """A fusion with the leading directions of each class only, to tell which classes matter."""
     made = (one.cut(CUT) if isinstance(one, LowRankLayer) else one for one in fusion.layers)
-    return replace(fusion, layers=tuple(made))
+    return replace(fusion, layers=tuple(made), whole=False)
 
 
 def depths(path: float, n_layers: int) -> list[int]:
@@ -169,7 +181,7 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[
     samples = Samples(probes, every.network.layers.space, scores)
     found = [every.values(fusion, samples) for fusion in fusions]
     cleared = [
-        same_label(before[0], after[0], every.factor(before[1], after[1]))
+        same_label(before[0], after[0], every.factors(before[1], after[1]))
         for before, after in itertools.pairwise(found)
     ]
     layers, last = len(every.network.layers), fusions[-1].layers[0]

@@ -95,8 +95,12 @@ class AbstractLayer(ABC):
         """
 
     @abstractmethod
-    def fused(self, step: float, dtype: torch.dtype) -> AbstractLayer:
-        """A copy with another step, in another dtype."""
+    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> AbstractLayer:
+        """A copy with another step, in another dtype.
+
+        Where that saves work, it may leave a class out of a sample that belongs to it by at most
+        ``least_share``.
+        """
 
     @abstractmethod
     def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
@@ -187,8 +191,8 @@ class Layer(AbstractLayer):
         """γ_j, the share of each class: Tensor of shape (k,)."""
         return self.C.new_tensor(self.coding.gamma)
 
-    def fused(self, step: float, dtype: torch.dtype) -> Layer:
-        """As `AbstractLayer.fused`."""
+    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> Layer:
+        """As `AbstractLayer.fused`; no class is left out."""
         E, C = (A.to(dtype, copy=True) for A in (self.E, self.C))
         return Layer(E, C, self.coding, step, self.rate)
 

@@ -20,17 +20,13 @@ from torch import Tensor
 
 from redunet.core.layer import AbstractLayer, move_by_, row_norms, spread_of
 from redunet.core.linalg import add_identity, mirror_, spd_inverse_
-from redunet.core.memberships import Confidence, Moved, estimate
+from redunet.core.memberships import Confidence, Moved, estimate, logits_of
 from redunet.core.pairs import pairs_of
 from redunet.core.ranks import ALONE, Ranks
 from redunet.core.rate import Coding, Rate
 
 IRRELEVANT = 2.0**-4
 """The share of a rounding error below which what all left out classes add is of no matter."""
-
-SMALLEST_SHARE = {torch.bfloat16: 2.0**-14, torch.float32: 2.0**-24}
-"""The smallest membership by which a class has a share in a sample, in dtypes of fewer bits; with
-classes that are cut, as in the fewest bits."""
 
 RANKS = 4
 """Ranks are rounded up to a multiple of this, so that classes of similar rank go together."""
@@ -153,6 +149,8 @@ class LowRankLayer(AbstractLayer):
     left_out : Tensor of shape (k,), default=None
         For classes that are cut to their leading directions, w of the first one that is left
         out, see `principal`; 0 for other classes. None where none is cut.
+    least_share : float, default=0.0
+        As for `AbstractLayer.fused`.
     ranks : Ranks, default=ALONE
         Processes with the other classes, where not all are here: samples are moved by all, and
         memberships, logits, spread and C tell of the classes that are here.
@@ -167,6 +165,7 @@ class LowRankLayer(AbstractLayer):
     step: float
     rate: Rate
     left_out: Tensor | None = None
+    least_share: float = 0.0
     ranks: Ranks = ALONE
 
     @property
@@ -187,14 +186,15 @@ class LowRankLayer(AbstractLayer):
                 mirror_(add_identity(C[j].neg_()).mul_(self.coding.alphas[j]))
         return C
 
-    def fused(self, step: float, dtype: torch.dtype) -> LowRankLayer:
+    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> LowRankLayer:
         """As `AbstractLayer.fused`, in the form that takes the fewest products: see `principal`."""
         pairs = zip(self.stacks, self.M, strict=True)
         stacks, M = zip(*(principal(*pair, self.coding) for pair in pairs), strict=True)
         stacks = tuple(Stack(one.classes, one.B.to(dtype, copy=True)) for one in stacks)
         M = tuple(one.to(dtype, copy=True) for one in M)
         E, dense = (A.to(dtype, copy=True) for A in (self.E, self.compression))
-        return replace(self, E=E, compression=dense, stacks=stacks, M=M, step=step)
+        made = replace(self, E=E, compression=dense, stacks=stacks, M=M, step=step)
+        return replace(made, least_share=least_share)
 
     def cut(self, share: float) -> LowRankLayer:
         """The layer with a share of each class's directions only, those of the largest eigenvalues.
@@ -242,13 +242,11 @@ class LowRankLayer(AbstractLayer):
     def _least_share(self, g: int) -> float:
         """The membership up to which one of g classes is left out of a sample.
 
-        In float64 it is `IRRELEVANT` / g times the rounding: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is
-        left out of a sample of unit length is shorter than `IRRELEVANT` times the rounding, and
-        could not change a sum. Fusions are in fewer bits, or have fewer directions of a class.
+        At least `IRRELEVANT` / g times the rounding: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is left out of
+        a sample of unit length is then shorter than `IRRELEVANT` times the rounding, and could
+        not change a sum.
         """
-        if self.left_out is not None:
-            return max(SMALLEST_SHARE.values())
-        return SMALLEST_SHARE.get(self.E.dtype, IRRELEVANT / g * 2.0**-52)
+        return max(self.least_share, IRRELEVANT / g * torch.finfo(self.E.dtype).eps)
 
     def move_samples_(
         self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
@@ -286,12 +284,26 @@ class LowRankLayer(AbstractLayer):
         self.ranks.sum_(pulled)
         spread = spread_of(memberships, residuals, pulled, alpha)
         move_by_(Z, torch.mm(Z, self.E).sub_(pulled), self.step)
-        highest = None
+        return Moved(memberships, logits, spread, self._least_behind(residuals, sharpness))
+
+    def _least_behind(self, residuals: Tensor, sharpness: Confidence) -> Tensor | None:
+        """As `Moved.least_behind`, from ‖(I − Q_j) z‖, (n, k).
+
+        Their squares are differences, which numbers of few bits hardly tell from 0.
+        """
+        if self.left_out is None and self.E.dtype != torch.bfloat16:
+            return None
+        rounding = torch.finfo(self.E.dtype).eps
+        squares = residuals.square()
+        most = (squares + rounding).sqrt_()
+        least = squares.sub_(rounding).clamp_(min=0)
         if self.left_out is not None:
             # What is left out of ‖B z‖² is at most w of the part of z outside of B.
-            least = residuals * (1 - self.left_out).clamp(min=0).sqrt()
-            highest = estimate(least, self.coding, sharpness)[1]
-        return Moved(memberships, logits, spread, highest)
+            least.mul_((1 - self.left_out).clamp(min=0))
+        lowest, highest = (
+            logits_of(one, self.coding, sharpness) for one in (most, least.sqrt_())
+        )
+        return lowest.amax(dim=1, keepdim=True) - highest
 
 
 class _Taking:

@@ -67,15 +67,21 @@ class Moved(NamedTuple):
         −c_j ‖(I − Q_j) z‖, of which the memberships are the softmax.
     spread : Tensor of shape (n,)
         The standard deviation of Q_j z over the classes, weighted by the memberships.
-    highest_logits : Tensor of shape (n, k), or None
-        What the logits could be at most, if the layer had all of its directions; None where
-        it has them.
+    least_behind : Tensor of shape (n, k), or None
+        What `behind` is at least, whatever was rounded or left out; None where that is little.
     """
 
     memberships: Tensor
     logits: Tensor
     spread: Tensor
-    highest_logits: Tensor | None = None
+    least_behind: Tensor | None = None
+
+    @property
+    def behind(self) -> Tensor:
+        """By how many nats each class is behind the likeliest one: (n, k)."""
+        if self.least_behind is not None:
+            return self.least_behind
+        return self.logits.amax(dim=1, keepdim=True) - self.logits
 
     @property
     def doubt(self) -> Tensor:
@@ -83,6 +89,12 @@ class Moved(NamedTuple):
         top = self.logits.argmax(dim=1, keepdim=True)
         others = self.logits.scatter(1, top, -torch.inf)
         return torch.logsumexp(others, dim=1) - torch.logsumexp(self.logits, dim=1)
+
+
+def logits_of(residuals: Tensor, coding: Coding, confidence: Confidence) -> Tensor:
+    """−c_j ‖(I − Q_j) z‖, (n, k), from ‖(I − Q_j) z‖; minus infinity where that is infinite."""
+    sharpness = residuals.new_tensor(sharpness_of(confidence).of_classes(coding))
+    return torch.where(residuals.isinf(), -torch.inf, residuals * -sharpness)
 
 
 def estimate(
@@ -93,8 +105,7 @@ def estimate(
     An infinite residual stands for a class that is left out: its membership is 0. So does one
     of a class that is in another of the processes, which has its membership.
     """
-    sharpness = residuals.new_tensor(sharpness_of(confidence).of_classes(coding))
-    logits = torch.where(residuals.isinf(), -torch.inf, residuals * -sharpness)
+    logits = logits_of(residuals, coding, confidence)
     if ranks.size == 1:
         return torch.softmax(logits, dim=1), logits
     highest = ranks.max_(logits.amax(dim=1, keepdim=True))

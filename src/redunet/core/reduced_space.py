@@ -234,10 +234,10 @@ class ReducedLayer(AbstractLayer):
         Z.copy_(self.space.put_back(inside, outside))
         return moved
 
-    def fused(self, step: float, dtype: torch.dtype) -> ReducedLayer:
+    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> ReducedLayer:
         """As `AbstractLayer.fused`."""
         space = self.space.to(dtype, str(self.space.features.device))
-        return ReducedLayer(self.inner.fused(step, dtype), space)
+        return ReducedLayer(self.inner.fused(step, dtype, least_share), space)
 
     def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
         """As `AbstractLayer.products`, within the space."""

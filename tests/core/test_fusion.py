@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from typing import Any
 
@@ -16,6 +18,8 @@ from torch import Tensor
 from redunet.core import fusion_choice
 from redunet.core.construction import Schedule
 from redunet.core.fused_network import (
+    FACTOR,
+    ROUNDING,
     TOLERANCE,
     Factors,
     FusedNetwork,
@@ -331,6 +335,7 @@ def test_wide_networks_are_tried_in_fewer_dimensions(
         assert torch.equal(fused.answer(Z, asked, same_label).argmax(1), whole)
 
 
+@functools.cache
 def few_samples(eps: float, n_layers: int) -> ReduNet:
     X, y = few_samples_of_many_classes()
     schedule = Schedule(n_layers, 0.5, 0.9, "relative")
@@ -374,6 +379,37 @@ def test_cut_classes_change_no_label(eps: float, seed: int) -> None:
     close_scores = fused.answer(Z, Values(readout.of_features), same_label_and_close)
     scale = whole.abs().amax(dim=1).clamp(min=1)
     assert float(((close_scores - whole).abs().amax(dim=1) / scale).max()) < TOLERANCE
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from([0.5, 2.0, 8.0]),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([10.0, 60.0, 300.0]),
+    st.sampled_from(["discriminant", "subspace", "quadratic"]),
+    st.integers(0, 10**6),
+)
+def test_the_error_of_every_layer_in_float32_is_far_below_the_estimate(
+    eps: float, n_layers: int, sharp: float, readout: str, seed: int
+) -> None:
+    """Of every sample, whether its label is accepted or not: where there is no risk in it."""
+    network, sharpness = few_samples(eps, n_layers), Sharpness(sharp, "relative")
+    asked = scores_to_compare(read_out(network, readout, 12, 0.01))
+    fused = with_all_candidates(network, sharpness)
+    samples = Samples(hard_samples(48, seed, n=100), network.layers.space, asked)
+    whole = asked.of_features(network.transform(samples.Z, sharpness))
+    found = [fused.values(one, samples) for one in fused.fusions]
+    assert sum(one.whole for one in fused.fusions) == 1 + (n_layers == 1)
+    for (before, moved), (values, moves) in itertools.pairwise(found):
+        if not moves.fusion.whole:
+            continue
+        factors = fused.factors(moved, moves)
+        assert bool((factors.change == FACTOR).all())
+        near = whole > whole.amax(dim=1, keepdim=True) - 20  # lower scores may be cut off
+        error = torch.where(near, values - whole, 0).abs().amax(dim=1)
+        change = torch.where(near, values - before, 0).abs().amax(dim=1)
+        rounding = factors.rounding * ROUNDING * values.abs().amax(dim=1).clamp(min=1)
+        assert bool((error <= change / 4 + rounding).all())
 
 
 def test_samples_in_fewer_dimensions_go_back_to_where_they_came_from() -> None:

@@ -108,7 +108,7 @@ class Fusion:
             self._move(part, sharpness, mask, memory)
             for part, mask in zip(parts, masks, strict=True)
         ]
-        return Moves(self, *(torch.cat(one) for one in zip(*passed, strict=True)))
+        return Moves.cat([Moves(self, *one) for one in passed])
 
     def _move(
         self, start: Tensor, sharpness: Confidence, among: Tensor | None, memory: Tensor
@@ -119,13 +119,13 @@ class Fusion:
         doubts = []
         behind = start.new_full((len(start), len(coding.counts)), torch.inf, dtype=torch.float32)
         for layer, reach in zip(self.layers, self.reach, strict=True):
-            before = moving.to(self.wide, copy=True)
+            before = moving.to(self.wide, copy=True) if reach else moving
             moved = layer.move_samples_(moving, sharpness, memory, among)
             doubt = torch.minimum(moved.spread.log(), moved.doubt + math.log(2)).double()
             doubts.append(doubt)
-            distance = torch.linalg.vector_norm(moving - before, dim=1)
-            # Operators move within a block as samples do, hence twice what samples alone ask for.
-            slack = c * (4 * reach * distance + torch.finfo(self.dtype).eps)
+            slack = torch.full_like(moved.spread, c * torch.finfo(self.dtype).eps)
+            if reach:  # operators move within a block as samples do, hence twice what these ask for
+                slack.add_(torch.linalg.vector_norm(moving - before, dim=1), alpha=4 * c * reach)
             behind = torch.minimum(behind, (moved.behind - slack[:, None]).to(behind))
         return start, moving.to(self.wide), torch.stack(doubts, dim=1), behind
 
@@ -159,6 +159,8 @@ class Moves:
     @classmethod
     def cat(cls, parts: Sequence[Moves]) -> Moves:
         """Samples of several parts, one after another; there is at least one part."""
+        if len(parts) == 1:
+            return parts[0]
         names = ("start", "end", "doubts", "behind")
         joined = (torch.cat([getattr(one, name) for one in parts]) for name in names)
         return cls(parts[0].fusion, *joined)

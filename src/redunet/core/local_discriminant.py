@@ -149,9 +149,11 @@ class LocalDiscriminant:
 
     def _scores_of_likely(self, inside: Tensor) -> Tensor:
         out = self._bounds(inside)
-        everyone = torch.arange(len(inside))
-        best = self._scores_of(inside, everyone, out.argmax(dim=1))
-        classes, rows = (out > (best - MARGIN)[:, None]).mT.nonzero(as_tuple=True)
+        everyone, top = torch.arange(len(inside)), out.argmax(dim=1)
+        best = self._scores_of(inside, everyone, top)
+        likely = out > (best - MARGIN)[:, None]
+        likely[everyone, top], out[everyone, top] = False, best
+        classes, rows = likely.mT.nonzero(as_tuple=True)
         out[rows, classes] = self._scores_of(inside, rows, classes)
         return torch.maximum(out, out.amax(dim=1, keepdim=True) - MARGIN)
 

@@ -4,10 +4,20 @@ Layers of small steps are a flow, so a block of them is nearly one layer: the on
 middle, with the step of the whole block. A fusion has a few such layers, maybe in fewer
 dimensions, with fewer directions of each class and in a dtype of fewer bits. How far it can be
 trusted is told by `redunet.core.fused_network`.
+
+A fusion also tells which classes have no share in a sample anywhere on its way. Residuals are
+measured where a block begins, with the operators of its middle. Let the sample move by ℓ within
+the block, and take it that operators move residuals no more than it does. Then a residual is off
+by at most s + |s − ℓ/2| after a part s of the way, so at most by 3ℓ/2; and by at most
+2(ℓ − s) + ℓ/2 from what is measured where the next block begins. One of the two is at most ℓ.
+So the difference of two residuals is nowhere less than the lesser one of both ends by more than
+2ℓ, and in the last block, which has one end, by more than 3ℓ.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,17 +126,19 @@ class Fusion:
         moving = start.to(self.dtype, copy=True)
         coding = self.layers[0].coding
         c = max(sharpness_of(sharpness).of_classes(coding))
-        doubts = []
-        behind = start.new_full((len(start), len(coding.counts)), torch.inf, dtype=torch.float32)
+        doubts, behinds, lengths = [], [], []
         for layer, reach in zip(self.layers, self.reach, strict=True):
             before = moving.to(self.wide, copy=True) if reach else moving
             moved = layer.move_samples_(moving, sharpness, memory, among)
-            doubt = torch.minimum(moved.spread.log(), moved.doubt + math.log(2)).double()
-            doubts.append(doubt)
-            slack = torch.full_like(moved.spread, c * torch.finfo(self.dtype).eps)
-            if reach:  # operators move within a block as samples do, hence twice what these ask for
-                slack.add_(torch.linalg.vector_norm(moving - before, dim=1), alpha=4 * c * reach)
-            behind = torch.minimum(behind, (moved.behind - slack[:, None]).to(behind))
+            doubts.append(torch.minimum(moved.spread.log(), moved.doubt + math.log(2)).double())
+            behinds.append(moved.behind.float())
+            length = reach * row_norms(moving - before) if reach else moved.spread.new_zeros(())
+            lengths.append(length.float()[..., None])
+        rounding = c * torch.finfo(self.dtype).eps
+        slacks = [2 * torch.maximum(*pair) for pair in itertools.pairwise(lengths)]
+        slacks.append(3 * lengths[-1])
+        least = (one - c * slack for one, slack in zip(behinds, slacks, strict=True))
+        behind = functools.reduce(torch.minimum, least) - rounding
         return start, moving.to(self.wide), torch.stack(doubts, dim=1), behind
 
 

@@ -132,14 +132,9 @@ class AllPairs(Pairs):
             v = v if self.m is None else v.mul_(self.m)
             out.addmm_(v.reshape(len(out), -1), B.view(-1, B.shape[-1]), alpha=scale)
             return
-        rows, shares = relevant.nonzero()[:, 1], weights.mT[relevant]
-        sizes = relevant.sum(dim=1).tolist()
-        parts = zip(torch.split(rows, sizes), torch.split(shares, sizes), strict=True)
-        for j, (rows_j, shares_j) in enumerate(parts):
-            if len(rows_j):
-                v_j = self.v[:, j].index_select(0, rows_j).mul_(shares_j[:, None])
-                v_j = v_j if self.m is None else v_j.mul_(self.m[j])
-                out.index_add_(0, rows_j, v_j @ B[j], alpha=scale)
+        classes, rows = relevant.nonzero(as_tuple=True)
+        v = self.v[rows, classes]
+        _pull_some_(out, rows, classes, v, weights[rows, classes], B, self.m, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +195,30 @@ class SomePairs(Pairs):
 
     def pull_(self, out: Tensor, weights: Tensor, B: Tensor, scale: float, least: float) -> None:
         """As `Pairs.pull_`."""
-        all_shares = weights[self.rows, self.classes]
-        for j, (rows, v, shares) in enumerate(_parts(self.sizes, self.rows, self.v, all_shares)):
-            chosen = (shares > least).nonzero()[:, 0]
-            if len(chosen):
-                v_j = v.index_select(0, chosen).mul_(shares[chosen, None])
-                v_j = v_j if self.m is None else v_j.mul_(self.m[j])
-                out.index_add_(0, rows[chosen], v_j @ B[j], alpha=scale)
+        shares = weights[self.rows, self.classes]
+        chosen = (shares > least).nonzero()[:, 0]
+        rows, classes = self.rows[chosen], self.classes[chosen]
+        _pull_some_(out, rows, classes, self.v[chosen], shares[chosen], B, self.m, scale)
+
+
+def _pull_some_(
+    out: Tensor,
+    rows: Tensor,
+    classes: Tensor,
+    v: Tensor,
+    shares: Tensor,
+    B: Tensor,
+    m: Tensor | None,
+    scale: float,
+) -> None:
+    """As `Pairs.pull_`, by pairs in the order of the classes, of which v, (p, r), is overwritten."""
+    v.mul_(shares[:, None])
+    if m is not None:
+        v.mul_(m.index_select(0, classes))
+    sizes = torch.bincount(classes, minlength=len(B)).tolist()
+    for B_j, (rows_j, v_j) in zip(B, _parts(sizes, rows, v), strict=True):
+        if len(rows_j):
+            out.index_add_(0, rows_j, v_j @ B_j, alpha=scale)
 
 
 def _parts(sizes: list[int], *tensors: Tensor) -> zip[tuple[Tensor, ...]]:

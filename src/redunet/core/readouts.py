@@ -25,7 +25,7 @@ from redunet.core.discriminants import (
     positive_part,
     regression_scores,
 )
-from redunet.core.layer import AbstractLayer
+from redunet.core.layer import AbstractLayer, row_norms
 from redunet.core.layers import moments_after
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.local_discriminant import LocalDiscriminant
@@ -317,7 +317,7 @@ def scores_to_compare(readout: Readout) -> Values:
         k, _, r = readout.U.shape
 
         def of_unit_length(products: Tensor) -> Tensor:
-            return products.view(-1, k, r).square().sum(dim=2).double() - 1
+            return row_norms(products.view(-1, k, r)).double().square_() - 1
 
         return Values(readout.scores, readout.columns, of_unit_length)
     if isinstance(readout, LinearScores):

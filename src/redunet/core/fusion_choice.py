@@ -27,6 +27,9 @@ from redunet.core.samples import Samples, Values
 BLOCK_PATH = 0.4
 """The longest path Σ τ of a block in the coarsest fusion."""
 
+MOST_BLOCKS = 0.6
+"""How many blocks all fusions together may have, as a share of the layers."""
+
 WIDTHS, WIDTH_STEP = (1 / 12, 1 / 6, 1 / 3, 2 / 3), 64
 """The first fusions have these shares of the dimensions, rounded up to a multiple."""
 
@@ -158,7 +161,7 @@ def depths(path: float, n_layers: int) -> list[int]:
     """
     first = max(1, math.ceil(path / BLOCK_PATH))
     sizes = [first]
-    while sum(sizes) + 2 * sizes[-1] <= n_layers / 2:
+    while sum(sizes) + 2 * sizes[-1] <= MOST_BLOCKS * n_layers:
         sizes.append(2 * sizes[-1])
     return sizes if len(sizes) > 1 else []
 

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure import Row, clock, interleaved, machine, record
-from redunet import NearestSubspace, ReduNetClassifier, datasets, from_recipe
+from redunet import ReduNetClassifier, datasets, from_recipe
+from redunet.core.low_rank import LowRankLayer
+from redunet.core.readouts import scores_to_compare
 from redunet.estimators import LinearDiscriminant, Ridge
 from redunet.estimators.lazy import StreamingWarning
 
@@ -88,18 +90,32 @@ def mnist(device: str) -> list[Row]:
 
 
 def least_products(model: ReduNetClassifier, n: int) -> Callable[[], object]:
-    """The products of n samples by the second fusion alone, in float32, and nothing else.
+    """Products of n samples that no label is given without, and nothing else.
 
-    No label is given with fewer: into its directions, by the operators of its blocks, and with
-    the columns of the read-out.
+    A label takes two fusions. The first looks at all classes, the second at one or more (at all of
+    them where they have matrices), and both have to be read out, each in its own dtype.
     """
-    fusion = model.fused_network_.fusions[1]
-    d, device = model.moments_.n_features, fusion.layers[0].E.device
-    width, classes = len(fusion.layers[0].E), len(model.classes_)
-    columns = classes * cast(NearestSubspace, model.readout_).U.shape[2]
-    shapes = [(d, width), *[(width, (classes + 1) * width)] * len(fusion.layers), (d, columns)]
+    d, columns = model.moments_.n_features, scores_to_compare(model.readout_).columns
+    assert columns is not None
+    read_out, single = columns.shape[1], torch.float32
+    shapes: list[tuple[int, int, torch.dtype]] = []
+    for place, fusion in enumerate(model.fused_network_.fusions[:2]):
+        width = len(fusion.layers[0].E)
+        if fusion.space is not None:
+            shapes.append((d, width, single))
+        for layer in fusion.layers:
+            operators = len(model.classes_) * width
+            if isinstance(layer, LowRankLayer):
+                ranks = [stack.B.shape[1] for stack in layer.stacks for _ in stack.classes]
+                operators = 2 * int(np.mean(ranks)) if place else sum(ranks)
+            shapes.append((width, width + operators, fusion.dtype))
+        shapes.append((width, read_out, single))
+    if model.fused_network_.fusions[0].space is not None:  # once for all fusions of few dimensions
+        shapes.append((d, read_out, single))
+    device = columns.device
     pairs = [
-        (torch.randn(n, m, device=device), torch.randn(m, k, device=device)) for m, k in shapes
+        (torch.randn(n, m, device=device).to(dtype), torch.randn(m, k, device=device).to(dtype))
+        for m, k, dtype in shapes
     ]
     return lambda: [A @ B for A, B in pairs]
 
@@ -131,12 +147,17 @@ def clinc150(device: str) -> list[Row]:
     for name, model in models.items():
         works[name] = partial(model.predict, new)
         works[f"{name}, one"] = partial(model.predict, new[:1])
+        if isinstance(model, ReduNetClassifier) and model.fused_network_.fusions:
+            works[f"{name}, products"] = least_products(model, len(new))
     times = interleaved(works, ROUNDS, device)
     for row, (name, model) in zip(rows, models.items(), strict=True):
         row["answers"], row["one_answer"] = times[name], times[f"{name}, one"]
         row["over_lda"] = times[name] / times["LDA"]
         if isinstance(model, ReduNetClassifier):
             row["fusions"] = model.fused_network_.summary()
+            if f"{name}, products" in times:
+                row["products"] = times[f"{name}, products"]
+                row["products_over_lda"] = row["products"] / times["LDA"]
             predicted = model.predict(new)
             row["labels_that_differ"] = int(
                 np.sum(model.set_params(exact=True).predict(new) != predicted)

@@ -222,7 +222,7 @@ def test_a_block_of_one_layer_is_that_layer() -> None:
 
 def test_depths_follow_the_path() -> None:
     assert depths(0.39, 200) == [1, 2, 4, 8, 16, 32]
-    assert depths(0.74, 50) == [2, 4, 8]
+    assert depths(0.74, 50) == [2, 4, 8, 16]
     assert depths(2.0, 2) == []
     assert depths(0.0, 1) == []
 
@@ -305,6 +305,21 @@ def test_a_layer_in_terms_of_eigenvectors_is_the_same_layer(dtype: torch.dtype) 
         b = layer.move_samples_(theirs, sharpness, layer.sample_space(len(Z)), mask)
         assert float((mine - theirs).abs().max()) < tolerance
         assert float((a.memberships - b.memberships).abs().max()) < 100 * tolerance
+
+
+@pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
+@pytest.mark.parametrize("name", ["the paper's steps", "small steps", "sharp", "coding"])
+def test_no_class_is_closer_at_any_layer_than_a_fusion_says(name: str, low_rank: bool) -> None:
+    network, scores, sharpness = MADE[name, low_rank]
+    samples = Samples(hard_samples(48 if low_rank else 64, 6), network.layers.space, Values(scores))
+    Z, behind = samples.start(None, torch.float64).clone(), []
+    for layer in network.layers.passing():
+        behind.append(layer.move_samples_(Z, sharpness, layer.sample_space(len(Z))).behind)
+    nearest = torch.stack(behind).amin(dim=0)
+    fused = with_all_candidates(network, sharpness)
+    for fusion in fused.fusions:
+        said = fused.values(fusion, samples)[1].behind
+        assert bool((said <= nearest + 1e-4).all())
 
 
 def test_a_wrong_guess_of_the_possible_classes_is_noticed() -> None:

@@ -103,7 +103,6 @@ Answer: TypeAlias = tuple[Tensor, Moves]
 """Values, (n, m), by a fusion, and how the samples moved through it."""
 
 
-
 class Factors(NamedTuple):
     """What the error of each row of values is estimated by.
 

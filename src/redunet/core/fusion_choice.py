@@ -107,18 +107,14 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
             found[index] = layer.fused(layer.step, torch.float64 if factors else torch.float32)
     coarse, fine = reduced_dtypes(E.device.type)
 
-    def fusion(
-        plan: list[Block], dtype: torch.dtype, width: int = 0, share: float = 0.0
-    ) -> Fusion:
+    def fusion(plan: list[Block], dtype: torch.dtype, width: int = 0, share: float = 0.0) -> Fusion:
         share = share or SHARES[dtype]
         space, chosen = None, [(found[block.middle], block.path) for block in plan]
         if width:
             basis = leading_directions(E, width).float()
             space = Leading.of(basis, layers.space)
             chosen = [(narrow(layer, basis), path) for layer, path in chosen]
-        made = [
-            layer.fused(path / layer.coding.alpha, dtype, share / 4) for layer, path in chosen
-        ]
+        made = [layer.fused(path / layer.coding.alpha, dtype, share / 4) for layer, path in chosen]
         whole = len(plan) == len(steps) and space is None and dtype.itemsize >= 4
         reach = tuple(block.reach for block in plan)
         return Fusion(tuple(made), reach, space, dtype, share, whole)

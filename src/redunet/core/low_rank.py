@@ -300,9 +300,7 @@ class LowRankLayer(AbstractLayer):
         if self.left_out is not None:
             # What is left out of ‖B z‖² is at most w of the part of z outside of B.
             least.mul_((1 - self.left_out).clamp(min=0))
-        lowest, highest = (
-            logits_of(one, self.coding, sharpness) for one in (most, least.sqrt_())
-        )
+        lowest, highest = (logits_of(one, self.coding, sharpness) for one in (most, least.sqrt_()))
         return lowest.amax(dim=1, keepdim=True) - highest
 
 

@@ -211,7 +211,7 @@ def _pull_some_(
     m: Tensor | None,
     scale: float,
 ) -> None:
-    """As `Pairs.pull_`, by pairs in the order of the classes, of which v, (p, r), is overwritten."""
+    """As `Pairs.pull_`, by pairs in the order of the classes; v, (p, r), is overwritten."""
     v.mul_(shares[:, None])
     if m is not None:
         v.mul_(m.index_select(0, classes))

@@ -121,8 +121,9 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
 
     if MIN_WIDTH <= len(E) <= MAX_WIDTH and all(isinstance(one, Layer) for one in found.values()):
         widths = [math.ceil(len(E) * share / WIDTH_STEP) * WIDTH_STEP for share in WIDTHS]
+        on_gpu = E.device.type != "cpu"  # on a CPU, fewer bits save nothing in so few dimensions
         out = [
-            fusion(plans[0], coarse, widths[0]),
+            fusion(plans[0], coarse if on_gpu else fine, widths[0]),
             fusion(plans[0], fine, widths[1]),
             fusion(plans[1], fine, widths[2]),
             fusion(plans[1], fine, widths[3]),

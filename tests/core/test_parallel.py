@@ -8,6 +8,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from redunet.core import linalg
+from redunet.core.construction import Schedule
+from redunet.core.moments import ClassMoments
+from redunet.core.network import build_network
 from redunet.core.parallel import on_threads
 
 
@@ -74,3 +78,30 @@ def test_an_error_in_a_part_is_raised_here() -> None:
     with pytest.raises(ValueError, match="part 2"):
         on_threads(work, range(50))
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_layers_of_classes_on_their_own_threads_have_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(linalg, "_ALONE", 16)
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(400, 20, generator=generator, dtype=torch.float64)
+    moments = ClassMoments(20).update(X, [i % 7 for i in range(400)])
+
+    def built() -> list[torch.Tensor]:
+        network = build_network(moments, 0.5, Schedule(3, 0.3, 0.9, "relative"))
+        layers = [tensor for layer in network.layers for tensor in (layer.E, layer.C)]
+        return [*layers, network.last_moments(), network.last_means()]
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = built()
+        torch.set_num_threads(threads)
+        assert linalg.side_by_side(moments.Sigma()) == threads
+        assert all(torch.equal(a, b) for a, b in zip(built(), expected, strict=True))
+        torch.set_num_threads(4)  # more than half of the classes: each product has all of them
+        assert linalg.side_by_side(moments.Sigma()) == 1
+    finally:
+        torch.set_num_threads(before)

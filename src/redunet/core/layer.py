@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from redunet.core.linalg import add_identity, at_once, congruence_, stacks
+from redunet.core.linalg import add_identity, at_once, congruence_, side_by_side, stacks
 from redunet.core.memberships import Confidence, Moved, estimate
+from redunet.core.parallel import on_threads
 from redunet.core.rate import Coding, Rate, operators
 
 _CACHED = 2**19
@@ -275,7 +276,7 @@ class Workspace:
     Parameters
     ----------
     first, second : Tensor of shape (n, d, d)
-        For the n matrices that `linalg.at_once` allows.
+        For the n matrices that `linalg.at_once` allows, or one for each thread.
     expand : Tensor of shape (d, d)
     """
 
@@ -287,7 +288,8 @@ class Workspace:
     def like(cls, Sigma: Tensor) -> Workspace:
         """A workspace for second moments of this shape, dtype and device."""
         d = Sigma.shape[-1]
-        n = at_once(Sigma) + 1  # the operators are one more than the classes
+        # The operators are one more than the classes.
+        n = max(at_once(Sigma) + 1, side_by_side(Sigma))
         return cls(
             Sigma.new_empty(n, d, d),
             Sigma.new_empty(n, d, d),
@@ -313,13 +315,18 @@ def move_moments_(
     expand = add_identity(torch.mul(E, step, out=workspace.expand))
     pull = torch.as_tensor(gamma, dtype=C.dtype, device=C.device).mul(step)[:, None, None]
     n = torch.as_tensor(counts, dtype=C.dtype, device=C.device)
-    for part in stacks(Sigma):
-        size = part.stop - part.start
-        L, scratch = workspace.first[:size], workspace.second[:size]
-        torch.addcmul(expand, pull[part], C[part], value=-1, out=L)
-        T = congruence_(L, Sigma[part], scratch)
-        scale = n[part] / T.diagonal(dim1=-2, dim2=-1).sum(-1)
-        T.mul_(scale[:, None, None])
-        if means is not None:
-            means[part] = scale.sqrt()[:, None] * (L @ means[part, :, None])[..., 0]
+    threads = min(side_by_side(Sigma), len(workspace.first))
+
+    def move(place: int) -> None:
+        for part in list(stacks(Sigma))[place::threads]:
+            size = part.stop - part.start
+            L, scratch = workspace.first[place:][:size], workspace.second[place:][:size]
+            torch.addcmul(expand, pull[part], C[part], value=-1, out=L)
+            T = congruence_(L, Sigma[part], scratch)
+            scale = n[part] / T.diagonal(dim1=-2, dim2=-1).sum(-1)
+            T.mul_(scale[:, None, None])
+            if means is not None:
+                means[part] = scale.sqrt()[:, None] * (L @ means[part, :, None])[..., 0]
+
+    on_threads(move, range(threads))
     return Sigma

@@ -35,6 +35,9 @@ slow, and so is one of a width that does not suit the processor's registers."""
 _MIRRORED = (128, 1024)
 """Rows mirrored at a time, on a CPU and on a GPU."""
 
+_ALONE = 256
+"""Threads that have matrices of their own do not pay below this size."""
+
 _STACK_BYTES = 2**29
 """On a GPU, as many matrices are treated at once as this holds."""
 
@@ -48,6 +51,17 @@ def at_once(A: Tensor) -> int:
     if A.device.type == "cpu":
         return 1
     return max(1, min(len(A), _STACK_BYTES // (A.shape[-1] ** 2 * A.element_size())))
+
+
+def side_by_side(A: Tensor) -> int:
+    """How many threads share the matrices A, (n, d, d), each with products on one thread.
+
+    One where the matrices are small, or too few to keep all threads busy; then, and on a GPU, each
+    product has all threads.
+    """
+    threads = torch.get_num_threads()
+    worthwhile = A.shape[-1] >= _ALONE and 2 * threads <= len(A)
+    return threads if worthwhile and A.device.type == "cpu" else 1
 
 
 def stacks(A: Tensor) -> Iterator[slice]:

@@ -31,10 +31,12 @@ from torch import Tensor
 from redunet.core.linalg import (
     at_once,
     lower_product_,
+    side_by_side,
     spd_inverse,
     spd_inverse_,
     stacks,
 )
+from redunet.core.parallel import on_threads
 from redunet.core.ranks import ALONE, Ranks
 
 
@@ -158,21 +160,28 @@ def operators_(
     list of 1 + g float
         log det(I + αΣ), then log det(I + α_j Σ_j).
     """
-    log_dets: list[float] = []
     shifts, offsets = alphas.reciprocal().to(Sigma.dtype), Sigma.shape[-1] * alphas.log()
-    for part in stacks(out):
-        A = scratch[: part.stop - part.start]
-        classes = A
-        if not part.start:
-            sum_over_classes(Sigma, A[0])
-            for B in rows:
-                lower_product_(A[0], B.mT, B.mT, beta=1.0)
-            ranks.sum_(A[0])
-            classes = A[1:]
-        classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
-        A.diagonal(dim1=-2, dim2=-1).add_(shifts[part, None])
-        log_dets += (spd_inverse_(A, out[part]) + offsets[part]).tolist()
-    return log_dets
+    parts = list(stacks(out))
+    threads = min(side_by_side(Sigma), len(scratch)) if ranks.size == 1 else 1
+
+    def inverted(place: int) -> list[list[float]]:
+        log_dets: list[list[float]] = []
+        for part in parts[place::threads]:
+            A = scratch[place:][: part.stop - part.start]
+            classes = A
+            if not part.start:
+                sum_over_classes(Sigma, A[0])
+                for B in rows:
+                    lower_product_(A[0], B.mT, B.mT, beta=1.0)
+                ranks.sum_(A[0])
+                classes = A[1:]
+            classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
+            A.diagonal(dim1=-2, dim2=-1).add_(shifts[part, None])
+            log_dets.append((spd_inverse_(A, out[part]) + offsets[part]).tolist())
+        return log_dets
+
+    found = on_threads(inverted, range(threads))
+    return [x for i in range(len(parts)) for x in found[i % threads][i // threads]]
 
 
 def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:

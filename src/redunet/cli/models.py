@@ -11,6 +11,7 @@ import typer
 
 from redunet import interrupts, torchrun
 from redunet.cli.answers import Json, Quiet, progress_of, say_found, say_notes, teller
+from redunet.cli.card import card
 from redunet.cli.encode import encode
 from redunet.cli.export import export
 from redunet.cli.on_dask import Scheduler, Workers, change_of
@@ -400,5 +401,6 @@ COMMANDS = (
     export,
     inspect,
     verify,
+    card,
     serve,
 )

@@ -38,9 +38,9 @@ def declare_where_missing() -> bool:
     try:
         importlib.import_module("torchvision")
     except RuntimeError:
-        library = torch.library.Library("torchvision", "FRAGMENT")
+        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
         for one in _OPERATORS:
-            library.define(one)
+            library.define(one)  # type: ignore[no-untyped-call]
         _LIBRARIES.append(library)
         return True
     return False

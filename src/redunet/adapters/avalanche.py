@@ -83,7 +83,8 @@ class ReduNetStrategy(SupervisedTemplate):
     def training_epoch(self, **kwargs: Any) -> None:
         """Learn an experience, then measure the model on it."""
         self.estimator.partial_fit_batches(self._learnt())
-        for self.mbatch in self.dataloader:
+        for batch in self.dataloader:
+            self.mbatch = batch
             self._unpack_minibatch()
             self._before_training_iteration(**kwargs)
             self._before_forward(**kwargs)
@@ -106,7 +107,8 @@ class ReduNetStrategy(SupervisedTemplate):
 
     def _learnt(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """The mini-batches of an experience."""
-        for self.mbatch in self.dataloader:
+        for batch in self.dataloader:
+            self.mbatch = batch
             self._unpack_minibatch()
             yield self._samples(), self.mb_y.cpu().numpy()
 

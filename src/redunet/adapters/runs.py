@@ -87,7 +87,7 @@ def read_record(record: Record | str | os.PathLike[str]) -> Record:
 
 
 def _metrics(task: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a task, in one level: "accuracy", "accuracy_task_1", "seconds_learn", …"""
+    """The numbers of a task, all in one level, such as "accuracy_task_1" and "seconds_learn"."""
     by_task = {f"accuracy_task_{n}": v for n, v in enumerate(task["accuracy_by_task"], 1)}
     parts = {
         f"{what}_{name}": value

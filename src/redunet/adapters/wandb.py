@@ -1,4 +1,4 @@
-"""Weights & Biases: the runs of a record, with their settings, metrics after each task, and files."""
+"""Weights & Biases: the runs of a record, with settings, metrics after each task, and files."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test lint types imports unit federation fuzz bench growth tables docs screenshots pictures format clean
+.PHONY: help setup browser demo demo-dask test lint types imports unit avalanche release federation fuzz bench growth tables docs screenshots pictures format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,19 @@ imports: setup
 unit: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
 
+# Beside .venv, whose packages it sees: Avalanche needs many that nothing else here does.
+avalanche: setup ## Test the adapter of Avalanche with Avalanche itself
+	$(PYTHON) -m venv .venv-avalanche
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> .venv-avalanche/beside.pth
+	mv .venv-avalanche/beside.pth .venv-avalanche/lib/python3*/site-packages/
+	$(BIN)/uv pip install --quiet --python .venv-avalanche --no-deps \
+		--requirement tests/adapters/avalanche-requirements.txt
+	PYTHONPATH=src .venv-avalanche/bin/python -m pytest -q -p no:xdist tests/adapters/test_avalanche.py
+
+release: setup ## Write wheel, sdist and bill of materials to dist/, tried in fresh environments
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -s -p no:xdist tests/release/release_checks.py
+
 federation: setup ## Run a federation of real Flower processes: withdrawal, masks, a killed client
 	$(BIN)/python -m tests.distributed.flower_deployment
 
@@ -87,4 +100,4 @@ format: setup ## Put the code in its usual form
 	$(BIN)/ruff check --fix
 
 clean: ## Remove what the other targets made
-	rm -rf .venv build dist site demo demo-dask src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-avalanche build dist site demo demo-dask src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

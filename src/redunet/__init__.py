@@ -128,10 +128,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"redunet.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'redunet' has no attribute {name!r}")
+if not TYPE_CHECKING:  # so that type checkers know the names above and no others
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(f"redunet.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'redunet' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,12 @@
-"""Fresh environments: the wheel with the lowest and with the newest versions of what it needs.
+"""Wheel and sdist, and fresh environments to install them in.
 
-`make release` runs this module. PyTorch is taken from the environment that runs it, as builds for
-the CPU are not to be had of every version; all other packages are installed. A fresh environment
-holds nothing else, so that a dependency which is not declared is missed.
+A fresh environment may see the PyTorch of the environment that runs the tests, as builds for the
+CPU are not to be had of every version. All else is installed, so that a dependency which is not
+declared is missed.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -22,6 +21,18 @@ ROOT = Path(__file__).parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
 HERE = Path(sysconfig.get_path("purelib"))
 UV = Path(sys.executable).with_name("uv")
+
+_NO_SOURCE = (
+    ".*",
+    "__pycache__",
+    "*.egg-info",
+    "build",
+    "dist",
+    "demo",
+    "demo-dask",
+    "runs",
+    "results",
+)
 
 _OF_TORCH = ("torch", "torchgen", "functorch", "torch.libs", "torch-*.dist-info")
 
@@ -38,7 +49,10 @@ def run(*words: str | os.PathLike[str], cwd: Path | None = None) -> str:
 
 def built(folder: Path) -> tuple[Path, Path]:
     """The wheel and the sdist of this repository."""
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    with tempfile.TemporaryDirectory() as name:  # as a build leaves files beside what it builds
+        tree = Path(name) / "redunet"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_NO_SOURCE))
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, tree)
     [wheel], [sdist] = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
 
@@ -77,38 +91,3 @@ def versions(python: Path) -> dict[str, str]:
     """The packages of an environment."""
     lines = run(UV, "pip", "freeze", "--python", python).splitlines()
     return dict(line.split("==", 1) for line in lines if "==" in line)
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Install the wheel in fresh environments, and use it there."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="of the fresh environments")
-    parser.add_argument(
-        "--own-torch", action="store_true", help="install PyTorch too, which may take gigabytes"
-    )
-    given = parser.parse_args(words)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        wheel, _ = built(folder)
-        expected = run(sys.executable, SMOKE)
-        for resolution in ("lowest-direct", "highest"):
-            python = new(folder / resolution, given.python, torch=not given.own_torch)
-            # The lowest versions are those of what is asked for: of the requirements themselves.
-            needs = ["--requirement", ROOT / "pyproject.toml", "--resolution", resolution]
-            install(python, wheel, *needs)
-            found = run(python, "-I", SMOKE)
-            if found.splitlines()[-1] != expected.splitlines()[-1]:
-                raise RuntimeError(f"another model with {resolution} versions:\n{found}{expected}")
-            print(f"{resolution}: {found}", *_shown(python), sep="", flush=True)
-            shutil.rmtree(folder / resolution)
-    return 0
-
-
-def _shown(python: Path) -> list[str]:
-    found = versions(python)
-    direct = ("matplotlib numpy pillow pyarrow rich safetensors scikit-learn torch typer").split()
-    return ["  " + ", ".join(f"{name} {found[name]}" for name in direct if name in found)]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

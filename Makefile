@@ -56,7 +56,7 @@ avalanche: setup ## Test the adapter of Avalanche with Avalanche itself
 	mv .venv-avalanche/beside.pth .venv-avalanche/lib/python3*/site-packages/
 	$(BIN)/uv pip install --quiet --python .venv-avalanche --no-deps \
 		--requirement tests/adapters/avalanche-requirements.txt
-	PYTHONPATH=src .venv-avalanche/bin/python -m pytest -q -p no:xdist tests/adapters/test_avalanche.py
+	PYTHONPATH=src .venv-avalanche/bin/python -m pytest -q -p no:xdist -k avalanche tests/adapters
 
 release: setup ## Write wheel, sdist and bill of materials to dist/, tried in fresh environments
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -s -p no:xdist tests/release/release_checks.py

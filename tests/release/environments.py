@@ -13,7 +13,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
 from importlib.metadata import requires
 from pathlib import Path
 

@@ -1,11 +1,13 @@
-"""The examples of docs/adapters.md run, each where its package is installed."""
+"""The examples of docs/adapters.md run, each where its package is installed.
+
+Those of MLflow and Weights & Biases are run by test_logging.py, which looks at what they leave.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,15 +18,15 @@ from tests.records import ROOT
 
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-NEEDS = ("river", "avalanche", "mlflow", "wandb", "sklearn")
+PACKAGES = ("river", "avalanche", "mlflow", "wandb", "sklearn")
+EXAMPLES = dict(zip(PACKAGES, BLOCKS, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages themselves
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize(("package", "block"), [*zip(NEEDS, BLOCKS, strict=True)], ids=NEEDS)
+@pytest.mark.parametrize("package", ["river", "avalanche", "sklearn"])
 def test_an_example_runs(
     package: str,
-    block: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -35,23 +37,16 @@ def test_an_example_runs(
         from tests.adapters.torchvision_operators import declare_where_missing
 
         declare_where_missing()
-    assert package in block
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    shutil.copy(ROOT / "results" / "digits-demo.json", "record.json")
     found: dict[str, object] = {}
-    exec(compile(block, f"docs/adapters.md, {package}", "exec"), found)
+    assert package in EXAMPLES[package]
+    exec(compile(EXAMPLES[package], f"docs/adapters.md, {package}", "exec"), found)
     if package == "river":
         said = re.findall(r"Accuracy: ([\d.]+)%", capsys.readouterr().out)
         assert float(said[0]) > 75
         assert Path("segments.safetensors").exists()
     if package == "avalanche":
         assert float(capsys.readouterr().out.split()[-1]) > 0.9
-    if package == "mlflow":
-        assert list(Path("mlruns").glob("*/*/metrics/accuracy"))
-    if package == "wandb":
-        assert list(Path("wandb").glob("offline-run-*/*.wandb"))
     if package == "sklearn":
         assert None in found["labels"].tolist()  # type: ignore[attr-defined]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from redunet import DataError
 from redunet.adapters.runs import runs_of
+from tests.adapters.test_docs import EXAMPLES
 from tests.records import ROOT, record
 
 COMPARED = ROOT / "results" / "compare-digits.json"
@@ -51,11 +53,14 @@ def test_mlflow_holds_settings_metrics_and_files(
     from redunet.adapters.mlflow import log
 
     demo = record("digits-demo")
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "results" / "digits-demo.json", "record.json")
     model = tmp_path / "model.safetensors"
     model.write_bytes(b"a model")
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     try:
+        exec(compile(EXAMPLES["mlflow"], "docs/adapters.md", "exec"), {})
+        assert len(mlflow.search_runs(experiment_names=["digits"], output_format="list")) == 1
         [run_id] = log(demo, files=[model])
         client = mlflow.MlflowClient()
         run = client.get_run(run_id)
@@ -98,19 +103,24 @@ def history_in(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 @pytest.mark.filterwarnings("ignore")  # of Weights & Biases itself
-def test_wandb_holds_settings_and_metrics_offline(tmp_path: Path) -> None:
+def test_wandb_holds_settings_and_metrics_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip(
         "wandb", reason="Weights & Biases is not installed: pip install 'redunet[wandb]'"
     )
     import wandb
 
-    from redunet.adapters.wandb import log
-
     demo = record("digits-demo")
-    quiet = wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True)
-    [run_id] = log(demo, mode="offline", dir=tmp_path, settings=quiet)
+    for name in ("SILENT", "X_DISABLE_STATS", "X_DISABLE_META", "X_DISABLE_MACHINE_INFO"):
+        monkeypatch.setenv(f"WANDB_{name}", "true")
+    monkeypatch.setenv("WANDB_CONSOLE", "off")
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "results" / "digits-demo.json", "record.json")
+    exec(compile(EXAMPLES["wandb"], "docs/adapters.md", "exec"), {})
     wandb.teardown()
-    [folder] = tmp_path.glob(f"wandb/offline-run-*-{run_id}")
+    [folder] = tmp_path.glob("wandb/offline-run-*")
     config, history = history_in(folder)
     assert config["n_layers"] == 50
     assert config["data"] == "digits"

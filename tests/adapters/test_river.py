@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("river", reason="River is not installed: pip install 'redunet[river]'")
 
 import river.checks
-from river import compose, datasets, evaluate, metrics, preprocessing
+from river import datasets
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.adapters.river import RiverClassifier
@@ -40,15 +40,6 @@ def test_all_checks_of_river_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"check_emerging_features", "check_learn_many_matches_learn_one"} <= names
     assert not model._unit_test_skips()
     river.checks.check_estimator(model)
-
-
-def test_it_works_in_pipelines_and_progressive_validation() -> None:
-    model = preprocessing.StandardScaler() | RiverClassifier(LinearDiscriminant())
-    found = evaluate.progressive_val_score(
-        datasets.ImageSegments().take(300), model, metrics.Accuracy()
-    )
-    assert found.get() > 0.75
-    assert isinstance(model, compose.Pipeline)
 
 
 samples = st.dictionaries(

@@ -11,6 +11,7 @@ CODE = ("python", "py", "sh")
 DATA = ("csv", "toml", "text")
 ELSEWHERE = {
     "README.md": "tests/test_readme.py",
+    "docs/adapters.md": "tests/adapters/test_docs.py",
     "docs/encoders.md": "tests/test_encoders.py",
     "docs/federation.md": "tests/distributed/flower_deployment.py",
     "docs/texts.md": "tests/test_texts.py",

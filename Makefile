@@ -11,13 +11,15 @@ setup: .venv/.installed ## Make .venv with everything in it, once
 
 # uv is several times as fast as pip, which takes over where uv finds something missing: it does not
 # read pip's configuration, of which it is told the folders with wheels.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+UV_INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-links || true)}" \
+	$(BIN)/uv pip install --quiet --python .venv --constraint constraints.txt --editable
+
 .venv/.installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv, once: this takes a few minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
-	UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-links || true)}" \
-		$(BIN)/uv pip install --quiet --python .venv --constraint constraints.txt --editable '.[dev]' \
-		|| $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(UV_INSTALL) '.[dev]' || $(PIP_INSTALL) '.[dev]'
 	@touch $@
 
 browser: ## Install Chromium, which the tests of the page want, where that is possible
@@ -80,7 +82,7 @@ tables: setup ## Make the tables and pictures of README and docs from the record
 	$(BIN)/python -m docsite.commands
 
 .venv/.docs-installed: .venv/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(UV_INSTALL) '.[dev,docs]' || $(PIP_INSTALL) '.[dev,docs]'
 	@touch $@
 
 docs: .venv/.docs-installed ## Run all code of the documentation, build it into site/, strictly, and check it

@@ -16,7 +16,7 @@ UV_INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config ge
 	$(BIN)/uv pip install --quiet --python .venv --constraint constraints.txt --editable
 
 .venv/.installed: pyproject.toml constraints.txt
-	@echo "Installing into .venv, once: this takes a few minutes"
+	@echo "Installing into .venv, once: this takes about a minute"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
 	$(UV_INSTALL) '.[dev]' || $(PIP_INSTALL) '.[dev]'

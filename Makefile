@@ -12,7 +12,7 @@ setup: .venv/.installed ## Make .venv with everything in it, once
 # uv is several times as fast as pip, which takes over where uv finds something missing: it does not
 # read pip's configuration, of which it is told the folders with wheels.
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
-UV_INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-links || true)}" \
+UV_INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-links 2>/dev/null || true)}" \
 	$(BIN)/uv pip install --quiet --python .venv --constraint constraints.txt --editable
 
 .venv/.installed: pyproject.toml constraints.txt

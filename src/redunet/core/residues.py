@@ -5,6 +5,9 @@ product is above 2⁶⁵. Remainders are held in float64 as whole numbers of at 
 that the products of two of them are at most 2⁴² and a float64 sum of 2¹⁰ such products is exact,
 in any order and on any device: what is computed modulo the primes are ordinary matrix products.
 
+Where roots of unity are needed, other primes below 2²² take the place of these three: see
+`redunet.core.shifts.correlation`.
+
 A remainder has one form except next to half a prime, where it may be on either side; zero is
 always 0.
 """
@@ -12,11 +15,14 @@ always 0.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-PRIMES = (4194301, 4194287, 4194277)
+Primes: TypeAlias = tuple[int, int, int]
+
+PRIMES: Primes = (4194301, 4194287, 4194277)
 """The three largest primes below 2²²."""
 
 _TERMS = 2**10
@@ -26,16 +32,14 @@ _WHOLE = 1.5 * 2.0**52
 """Added and subtracted again, it rounds what is below 2⁵¹ in size to whole numbers; PyTorch's own
 rounding starts threads for a few numbers, and waits for them."""
 
-_FIRST, _SECOND, _THIRD = PRIMES
 
-
-def _balanced(value: int, prime: int) -> float:
+def balanced(value: int, prime: int) -> float:
     """The remainder of a whole number that is nearest to zero."""
     remainder = value % prime
     return float(remainder if remainder <= prime // 2 else remainder - prime)
 
 
-def reduce_(x: Tensor) -> Tensor:
+def reduce_(x: Tensor, primes: Primes = PRIMES) -> Tensor:
     """Take the remainders of whole numbers in place, and return them.
 
     x / q is at most 2³¹ and computed within 2⁻²¹, so it is rounded to a whole number k no further
@@ -46,12 +50,14 @@ def reduce_(x: Tensor) -> Tensor:
     ----------
     x : Tensor of shape (3, ...), float64
         Of at most 2⁵³ − 2²² in size; the first index is that of the prime.
+    primes : tuple of three int, default=PRIMES
+        Just below 2²², here and in what follows.
     """
-    primes, reciprocals = _over_primes(x.ndim, x.device)
-    return x.sub_((x * reciprocals).add_(_WHOLE).sub_(_WHOLE).mul_(primes))
+    q, reciprocals = _over_primes(x.ndim, x.device, primes)
+    return x.sub_((x * reciprocals).add_(_WHOLE).sub_(_WHOLE).mul_(q))
 
 
-def product(A: Tensor, B: Tensor) -> Tensor:
+def product(A: Tensor, B: Tensor, primes: Primes = PRIMES) -> Tensor:
     """A B modulo the primes.
 
     Parameters
@@ -63,10 +69,10 @@ def product(A: Tensor, B: Tensor) -> Tensor:
     -------
     Tensor of shape (3, m, p), float64, reduced
     """
-    out = reduce_(A[..., :_TERMS] @ B[:, :_TERMS])
+    out = reduce_(A[..., :_TERMS] @ B[:, :_TERMS], primes)
     for start in range(_TERMS, A.shape[-1], _TERMS):
         part = slice(start, start + _TERMS)
-        out = reduce_(out.baddbmm_(A[..., part], B[:, part]))
+        out = reduce_(out.baddbmm_(A[..., part], B[:, part]), primes)
     return out
 
 
@@ -77,7 +83,7 @@ def scaled(A: Tensor, factors: Tensor) -> Tensor:
 
 def inverses(values: list[float]) -> list[float]:
     """1 / x modulo the primes, of one remainder other than 0 for each."""
-    return [_balanced(pow(int(x), -1, q), q) for x, q in zip(values, PRIMES, strict=True)]
+    return [balanced(pow(int(x), -1, q), q) for x, q in zip(values, PRIMES, strict=True)]
 
 
 def residues(whole: Tensor) -> Tensor:
@@ -93,11 +99,11 @@ def residues(whole: Tensor) -> Tensor:
     """
     # In two halves of 32 bits; the upper one times 2³² modulo a prime is at most 2⁵².
     upper, lower = (whole >> 32).to(torch.float64), (whole & 0xFFFFFFFF).to(torch.float64)
-    shift = lower.new_tensor([_balanced(2**32, q) for q in PRIMES]).view(-1, *[1] * lower.ndim)
+    shift = lower.new_tensor([balanced(2**32, q) for q in PRIMES]).view(-1, *[1] * lower.ndim)
     return reduce_(upper * shift + lower)
 
 
-def integers(R: Tensor) -> Tensor:
+def integers(R: Tensor, primes: Primes = PRIMES) -> Tensor:
     """The integers of given remainders, by the Chinese remainder theorem.
 
     They are x = a + q₁ (b + q₂ c), with a, b and c nearest to zero, so hardly more than half the
@@ -113,12 +119,12 @@ def integers(R: Tensor) -> Tensor:
     -------
     Tensor of shape (...), int64
     """
-    a = R[0]
-    b = _reduce_one((R[1] - a) * _balanced(pow(_FIRST, -1, _SECOND), _SECOND), _SECOND)
-    c = _reduce_one((R[2] - a) * _balanced(pow(_FIRST, -1, _THIRD), _THIRD) - b, _THIRD)
-    c = _reduce_one(c.mul_(_balanced(pow(_SECOND, -1, _THIRD), _THIRD)), _THIRD)
-    high = c.mul_(_SECOND).add_(b)  # at most 2⁴³
-    return high.to(torch.int64).mul_(_FIRST).add_(a.to(torch.int64))
+    (first, second, third), a = primes, R[0]
+    b = _reduce_one((R[1] - a) * balanced(pow(first, -1, second), second), second)
+    c = _reduce_one((R[2] - a) * balanced(pow(first, -1, third), third) - b, third)
+    c = _reduce_one(c.mul_(balanced(pow(second, -1, third), third)), third)
+    high = c.mul_(second).add_(b)  # at most 2⁴³
+    return high.to(torch.int64).mul_(first).add_(a.to(torch.int64))
 
 
 def fits(R: Tensor) -> bool:
@@ -131,7 +137,7 @@ def _reduce_one(x: Tensor, prime: int) -> Tensor:
 
 
 @lru_cache
-def _over_primes(ndim: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _over_primes(ndim: int, device: torch.device, primes: Primes) -> tuple[Tensor, Tensor]:
     """The primes and their reciprocals, to combine with a tensor of shape (3, ...)."""
-    primes = torch.tensor(PRIMES, dtype=torch.float64, device=device).view(-1, *[1] * (ndim - 1))
-    return primes, 1 / primes
+    q = torch.tensor(primes, dtype=torch.float64, device=device).view(-1, *[1] * (ndim - 1))
+    return q, 1 / q

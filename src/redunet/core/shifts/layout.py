@@ -1,0 +1,168 @@
+"""How a feature vector lies on a grid: channels over positions; and its frequencies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from redunet.errors import DataError, SettingsError
+
+MOST_POSITIONS = 2**14
+"""In all: C x C matrices for each of them are needed."""
+
+MOST_AXES = 3
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Feature vectors as channels over a grid, all positions of a channel one after another.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    positions : tuple of int
+        Lengths of the axes of the grid, in one dimension or more.
+    """
+
+    channels: int
+    positions: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if (
+            not 1 <= len(self.positions) <= MOST_AXES
+            or not all(type(size) is int and 1 <= size for size in self.positions)
+            or self.n > MOST_POSITIONS
+        ):
+            raise SettingsError(
+                f"expected positions as 1 to {MOST_AXES} lengths, such as (28, 28), of at most "
+                f"{MOST_POSITIONS:,} positions in all, got {self.positions!r}"
+            )
+
+    @classmethod
+    def of(cls, n_features: int, positions: tuple[int, ...]) -> Layout:
+        """The layout of vectors of so many features; an error where they do not fill the grid."""
+        layout = cls(1, positions)
+        channels, left = divmod(n_features, layout.n)
+        if left or not channels:
+            raise DataError(
+                f"expected channels over a grid of {' x '.join(map(str, positions))} positions, a "
+                f"multiple of {layout.n} features, got {n_features}: set positions to the shape "
+                f"of one channel"
+            )
+        return cls(channels, positions)
+
+    @property
+    def n(self) -> int:
+        """Positions, and so shifts and frequencies."""
+        return math.prod(self.positions)
+
+    @property
+    def d(self) -> int:
+        """Features: C n."""
+        return self.channels * self.n
+
+    @cached_property
+    def opposite(self) -> Tensor:
+        """The place of −f, or of −t, for each frequency f or shift t: (n,), int64."""
+        places = torch.arange(self.n).reshape(self.positions)
+        axes = tuple(range(len(self.positions)))
+        return places.flip(axes).roll((1,) * len(axes), axes).flatten()
+
+    @cached_property
+    def pairs(self) -> Tensor:
+        """Channels c <= c': Tensor of shape (2, C (C + 1) / 2), int64."""
+        return torch.triu_indices(self.channels, self.channels)
+
+    @cached_property
+    def frequencies(self) -> Tensor:
+        """One of each pair of opposite frequencies: Tensor of shape (F,), int64, ascending."""
+        return (torch.arange(self.n) <= self.opposite).nonzero()[:, 0]
+
+    @cached_property
+    def multiplicity(self) -> Tensor:
+        """How many frequencies each of `frequencies` stands for, 1 or 2: (F,), float64."""
+        alone = self.opposite[self.frequencies] == self.frequencies
+        return torch.where(alone, 1.0, 2.0).to(torch.float64)
+
+    def to_spectrum(self, Z: Tensor) -> Tensor:
+        """Coordinates of samples in the Fourier domain, of equal lengths and inner products.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (rows, d), real
+
+        Returns
+        -------
+        Tensor of shape (F, rows, C), complex
+        """
+        rows, axes = len(Z), tuple(range(2, 2 + len(self.positions)))
+        planes = Z.reshape(rows, self.channels, *self.positions)
+        whole = torch.fft.fftn(planes, dim=axes, norm="ortho").flatten(2)
+        half = whole[..., self.frequencies.to(Z.device)].permute(2, 0, 1)
+        return half * self.multiplicity.sqrt().to(Z.device, Z.dtype)[:, None, None]
+
+    def from_spectrum(self, U: Tensor) -> Tensor:
+        """The samples that `to_spectrum` gave, (rows, d), real."""
+        rows, device = U.shape[1], U.device
+        frequencies = self.frequencies.to(device)
+        half = (U / self.multiplicity.sqrt().to(device, U.real.dtype)[:, None, None]).permute(
+            1, 2, 0
+        )
+        whole = U.new_empty(rows, self.channels, self.n)
+        whole[..., self.opposite.to(device)[frequencies]] = half.conj()
+        whole[..., frequencies] = half
+        shaped = whole.reshape(rows, self.channels, *self.positions)
+        axes = tuple(range(2, 2 + len(self.positions)))
+        return torch.fft.ifftn(shaped, dim=axes, norm="ortho").real.reshape(rows, -1)
+
+    def blocks(self, correlations: Tensor) -> Tensor:
+        """The second moment of all shifts, a Hermitian matrix for each frequency.
+
+        Parameters
+        ----------
+        correlations : Tensor of shape (C (C + 1) / 2, n)
+            Of channels c <= c', in the order of `pairs`.
+
+        Returns
+        -------
+        Tensor of shape (F, C, C), complex128
+            Σ X Xᴴ over samples, with X the transform of a sample at that frequency, not scaled.
+        """
+        shaped = correlations.to(torch.float64).reshape(-1, *self.positions)
+        axes = tuple(range(1, 1 + len(self.positions)))
+        device = correlations.device
+        # Σ_t A[c, c', t] e^(−iωt) = conj(X_c) X_c'.
+        spectra = torch.fft.fftn(shaped, dim=axes).flatten(1)[:, self.frequencies.to(device)].mT
+        first, second = self.pairs.to(device)
+        out = spectra.new_empty(len(spectra), self.channels, self.channels)
+        out[:, first, second] = spectra.conj()
+        out[:, second, first] = spectra
+        diagonal = out.diagonal(dim1=-2, dim2=-1)
+        diagonal.copy_(diagonal.real)  # a spectrum of energies
+        return out
+
+    def matrix(self, blocks: Tensor) -> Tensor:
+        """The block-circulant matrix, (..., d, d), real, of blocks, (..., F, C, C)."""
+        lead, C, n = blocks.shape[:-3], self.channels, self.n
+        whole = blocks.new_empty(*lead, n, C, C)
+        whole[..., self.opposite[self.frequencies], :, :] = blocks.conj()
+        whole[..., self.frequencies, :, :] = blocks
+        planes = whole.movedim(-3, -1).reshape(*lead, C, C, *self.positions)
+        axes = tuple(range(-len(self.positions), 0))
+        # An operator takes X to B X: its entry for two positions depends on their difference.
+        kernel = torch.fft.ifftn(planes, dim=axes).real.reshape(*lead, C, C, n)
+        return kernel[..., self.differences].transpose(-3, -2).reshape(*lead, self.d, self.d)
+
+    @cached_property
+    def differences(self) -> Tensor:
+        """The place of p − p' for all positions p and p': Tensor of shape (n, n), int64."""
+        out = torch.zeros(self.n, self.n, dtype=torch.int64)
+        at = torch.unravel_index(torch.arange(self.n), self.positions)
+        for p, size in zip(at, self.positions, strict=True):
+            out = out * size + (p[:, None] - p) % size
+        return out

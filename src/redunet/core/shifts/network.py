@@ -1,0 +1,244 @@
+"""The network of all shifts: the equations of `redunet.core.rate`, frequency by frequency.
+
+With d = C n features and all n shifts of a sample as samples, α = d / (m n ε²), α_j and γ_j are
+those of ordinary moments, and Σ_j of trace n_j n is block-circulant. In the Fourier domain it is
+one Hermitian C x C block for each frequency, and so are
+
+    E = α (I + αΣ)⁻¹,  C_j = α_j (I + α_jΣ_j)⁻¹  and  L_j = I + η (E − γ_j C_j);
+
+log det is the sum of those of all blocks. Norms of samples are over all frequencies, so estimated
+memberships do not change when a sample is shifted, and its features are shifted with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redunet.core.construction import Schedule
+from redunet.core.labels import Label
+from redunet.core.linalg import cholesky
+from redunet.core.memberships import Confidence, estimate
+from redunet.core.rate import Coding, Rate
+from redunet.core.shifts.layout import Layout
+from redunet.core.shifts.moments import ShiftMoments
+from redunet.errors import DataError
+
+_BATCH_BYTES = 2**25
+"""About how much memory the products of some samples with all classes may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftLayer:
+    """A layer whose operators are block-circulant.
+
+    Parameters
+    ----------
+    E : Tensor of shape (F, C, C), complex
+        Expansion, at each frequency of `Layout.frequencies`.
+    C : Tensor of shape (k, F, C, C), complex
+        Compression of each class.
+    coding : Coding
+        Of all shifts.
+    step : float
+        η.
+    rate : Rate
+        The objective before the step.
+    """
+
+    E: Tensor
+    C: Tensor
+    coding: Coding
+    step: float
+    rate: Rate
+
+    @property
+    def gamma(self) -> Tensor:
+        """γ_j, the share of each class: Tensor of shape (k,), float64."""
+        return torch.tensor(self.coding.gamma, dtype=torch.float64, device=self.E.device)
+
+    @classmethod
+    def from_blocks(cls, Sigma: Tensor, layout: Layout, coding: Coding, step: float) -> ShiftLayer:
+        """The layer that raises the rate reduction of Sigma, (k, F, C, C)."""
+        C, log_dets = [], []
+        weights = layout.multiplicity.to(Sigma.device)
+        for A, alpha in ((Sigma.sum(dim=0), coding.alpha), *zip(Sigma, coding.alphas, strict=True)):
+            # α (I + αΣ)⁻¹ = (Σ + I/α)⁻¹, as in `redunet.core.rate`.
+            A = A.clone()
+            A.diagonal(dim1=-2, dim2=-1).add_(1 / alpha)
+            factor = cholesky(A, "raise eps, lower step, or use dtype='float64'")
+            C.append(torch.cholesky_inverse(factor))
+            pivots = factor.diagonal(dim1=-2, dim2=-1).real.double().log().sum(dim=-1)
+            log_det = alpha * torch.ones((), dtype=torch.float64)
+            log_dets.append(float((2 * pivots * weights).sum() + layout.d * log_det.log()))
+        R_c = sum(g * x for g, x in zip(coding.gamma, log_dets[1:], strict=True))
+        return cls(C[0], torch.stack(C[1:]), coding, step, Rate(0.5 * log_dets[0], 0.5 * R_c))
+
+    def move_moments(self, Sigma: Tensor, layout: Layout) -> Tensor:
+        """Second moments after the layer, (k, F, C, C), each of trace n_j n."""
+        pull = self.step * self.gamma.to(Sigma.real.dtype)[:, None, None, None]
+        L = self.step * self.E - pull * self.C
+        L.diagonal(dim1=-2, dim2=-1).add_(1)
+        T = L @ Sigma @ L.mH
+        T = (T + T.mH) / 2
+        return T * (_counts(self.coding, T) / trace(T, layout))[:, None, None, None]
+
+    def move_samples(self, U: Tensor, sharpness: Confidence) -> tuple[Tensor, Tensor]:
+        """Samples after the layer, on the unit sphere, and their estimated memberships.
+
+        Parameters
+        ----------
+        U : Tensor of shape (F, rows, C), complex
+            In the coordinates of `Layout.to_spectrum`.
+        sharpness : Sharpness or float
+
+        Returns
+        -------
+        Tensor of shape (F, rows, C), Tensor of shape (rows, k)
+        """
+        k, F, C, _ = self.C.shape
+        # C_j is Hermitian: U C_jᵀ for all classes side by side, one product for each frequency.
+        side_by_side = self.C.permute(1, 3, 0, 2).reshape(F, C, k * C)
+        compressed = (U @ side_by_side).reshape(F, -1, k, C)
+        lengths = torch.linalg.vector_norm(compressed, dim=(0, 3))
+        residuals = lengths / lengths.new_tensor(self.coding.alphas)
+        memberships, _ = estimate(residuals, self.coding, sharpness)
+        weights = memberships * self.gamma.to(memberships)
+        pulled = torch.einsum("frkc,rk->frc", compressed, weights.to(compressed.dtype))
+        moved = U + self.step * (U @ self.E.mT - pulled)
+        norms = torch.linalg.vector_norm(moved, dim=(0, 2))[None, :, None]
+        return moved / norms.where(norms > 0, 1), memberships
+
+    def to(self, dtype: torch.dtype, device: str) -> ShiftLayer:
+        """The same in another complex dtype, or elsewhere."""
+        moved = (A.to(device, dtype) for A in (self.E, self.C))
+        return ShiftLayer(*moved, self.coding, self.step, self.rate)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftNetwork:
+    """A network whose layers commute with all circular shifts.
+
+    Parameters
+    ----------
+    labels : tuple of k labels, sorted
+    layout : Layout
+    layers : tuple of ShiftLayer
+    coding : Coding
+        Of all shifts.
+    last : Tensor of shape (k, F, C, C), complex128
+        Second moments after the last layer.
+    dc_means : Tensor of shape (k, C), float64
+        Means over all shifts and samples before the first layer, in the scale of the moments.
+    """
+
+    labels: tuple[Label, ...]
+    layout: Layout
+    layers: tuple[ShiftLayer, ...]
+    coding: Coding
+    last: Tensor
+
+    def rates(self) -> tuple[Rate, ...]:
+        """The objective before each layer."""
+        return tuple(layer.rate for layer in self.layers)
+
+    def transform(self, Z: Tensor, sharpness: Confidence) -> Tensor:
+        """Features of new samples, (rows, d) on the unit sphere, of the same shape and dtype."""
+        parts = [Z[:0]]
+        for U, _ in self.passes(Z, sharpness):
+            parts.append(self.layout.from_spectrum(U).to(Z.dtype))
+        return torch.cat(parts)
+
+    def memberships(self, Z: Tensor, sharpness: Confidence) -> Tensor:
+        """Estimated memberships of new samples at each layer: (layers, rows, k)."""
+        parts = [torch.zeros(len(self.layers), 0, len(self.labels)).to(Z)]
+        parts += [memberships for _, memberships in self.passes(Z, sharpness)]
+        return torch.cat(parts, dim=1)
+
+    def passes(self, Z: Tensor, sharpness: Confidence) -> Iterator[tuple[Tensor, Tensor]]:
+        """Some samples at a time: features in the Fourier domain, and memberships at each layer.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d), real
+            On the unit sphere.
+        sharpness : Sharpness or float
+
+        Yields
+        ------
+        Tensor of shape (F, rows, C), complex; Tensor of shape (layers, rows, k)
+        """
+        each = 16 * len(self.layout.frequencies) * self.layout.channels * (len(self.labels) + 3)
+        for part in torch.split(Z, max(1, _BATCH_BYTES // each)):
+            U, found = self.layout.to_spectrum(part), []
+            for layer in self.layers:
+                U, memberships = layer.move_samples(U, sharpness)
+                found.append(memberships)
+            nothing = torch.zeros(0, len(part), len(self.labels)).to(part)
+            yield U, torch.stack(found) if found else nothing
+
+
+def build_shift_network(
+    moments: ShiftMoments,
+    eps: float,
+    schedule: Schedule,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: str = "cpu",
+) -> ShiftNetwork:
+    """The network of given moments of shifts; its layers are made in float64.
+
+    Parameters
+    ----------
+    moments : ShiftMoments
+    eps : float
+        ε, the precision of the coding.
+    schedule : Schedule
+    dtype : torch.dtype, default=torch.float64
+        Of the layers, once they are made.
+    device : str, default="cpu"
+
+    Returns
+    -------
+    ShiftNetwork
+
+    Examples
+    --------
+    >>> import torch
+    >>> from redunet.core.construction import Schedule
+    >>> from redunet.core.shifts.layout import Layout
+    >>> X = torch.tensor([[1.0, 2.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0]])
+    >>> moments = ShiftMoments(Layout(1, (4,))).update(X, ["close", "apart"])
+    >>> network = build_shift_network(moments, eps=0.5, schedule=Schedule(3, 0.5, 0.9))
+    >>> [round(rate.delta_R, 3) for rate in network.rates()]
+    [0.071, 0.088, 0.105]
+    """
+    if not len(moments):
+        raise DataError("expected at least one class, got none: learn some samples first")
+    layout = moments.layout
+    coding = Coding(tuple(n * layout.n for n in moments.counts), layout.d, eps)
+    Sigma, layers = moments.blocks().to(device), []
+    complex_dtype = torch.complex128 if dtype == torch.float64 else torch.complex64
+    for index in range(schedule.n_layers):
+        layer = ShiftLayer.from_blocks(
+            Sigma, layout, coding, schedule.at(index, coding.alpha)
+        )
+        if schedule.tol is not None and layers:
+            if layer.rate.delta_R - layers[-1].rate.delta_R < schedule.tol:
+                break
+        layers.append(layer.to(complex_dtype, device))
+        Sigma = layer.move_moments(Sigma, layout)
+    return ShiftNetwork(moments.labels, layout, tuple(layers), coding, Sigma)
+
+
+def trace(Sigma: Tensor, layout: Layout) -> Tensor:
+    """Traces of block-circulant matrices, (...,), from their blocks, (..., F, C, C)."""
+    each = Sigma.diagonal(dim1=-2, dim2=-1).real.sum(dim=-1)
+    return (each * layout.multiplicity.to(each)).sum(dim=-1)
+
+
+def _counts(coding: Coding, like: Tensor) -> Tensor:
+    return torch.tensor(coding.counts, dtype=like.real.dtype, device=like.device)

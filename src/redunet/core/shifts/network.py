@@ -12,6 +12,7 @@ memberships do not change when a sample is shifted, and its features are shifted
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -72,8 +73,7 @@ class ShiftLayer:
             factor = cholesky(A, "raise eps, lower step, or use dtype='float64'")
             C.append(torch.cholesky_inverse(factor))
             pivots = factor.diagonal(dim1=-2, dim2=-1).real.double().log().sum(dim=-1)
-            log_det = alpha * torch.ones((), dtype=torch.float64)
-            log_dets.append(float((2 * pivots * weights).sum() + layout.d * log_det.log()))
+            log_dets.append(float((2 * pivots * weights).sum()) + layout.d * math.log(alpha))
         R_c = sum(g * x for g, x in zip(coding.gamma, log_dets[1:], strict=True))
         return cls(C[0], torch.stack(C[1:]), coding, step, Rate(0.5 * log_dets[0], 0.5 * R_c))
 
@@ -84,7 +84,8 @@ class ShiftLayer:
         L.diagonal(dim1=-2, dim2=-1).add_(1)
         T = L @ Sigma @ L.mH
         T = (T + T.mH) / 2
-        return T * (_counts(self.coding, T) / trace(T, layout))[:, None, None, None]
+        counts = torch.tensor(self.coding.counts, dtype=torch.float64, device=T.device)
+        return T * (counts / trace(T, layout))[:, None, None, None]
 
     def move_samples(self, U: Tensor, sharpness: Confidence) -> tuple[Tensor, Tensor]:
         """Samples after the layer, on the unit sphere, and their estimated memberships.
@@ -131,8 +132,8 @@ class ShiftNetwork:
         Of all shifts.
     last : Tensor of shape (k, F, C, C), complex128
         Second moments after the last layer.
-    dc_means : Tensor of shape (k, C), float64
-        Means over all shifts and samples before the first layer, in the scale of the moments.
+    dtype : torch.dtype, default=torch.complex128
+        Of the layers, and of what is made of the moments.
     """
 
     labels: tuple[Label, ...]
@@ -140,6 +141,7 @@ class ShiftNetwork:
     layers: tuple[ShiftLayer, ...]
     coding: Coding
     last: Tensor
+    dtype: torch.dtype = torch.complex128
 
     def rates(self) -> tuple[Rate, ...]:
         """The objective before each layer."""
@@ -223,15 +225,13 @@ def build_shift_network(
     Sigma, layers = moments.blocks().to(device), []
     complex_dtype = torch.complex128 if dtype == torch.float64 else torch.complex64
     for index in range(schedule.n_layers):
-        layer = ShiftLayer.from_blocks(
-            Sigma, layout, coding, schedule.at(index, coding.alpha)
-        )
-        if schedule.tol is not None and layers:
-            if layer.rate.delta_R - layers[-1].rate.delta_R < schedule.tol:
-                break
+        layer = ShiftLayer.from_blocks(Sigma, layout, coding, schedule.at(index, coding.alpha))
+        gain = layer.rate.delta_R - layers[-1].rate.delta_R if layers else math.inf
+        if schedule.tol is not None and gain < schedule.tol:
+            break
         layers.append(layer.to(complex_dtype, device))
         Sigma = layer.move_moments(Sigma, layout)
-    return ShiftNetwork(moments.labels, layout, tuple(layers), coding, Sigma)
+    return ShiftNetwork(moments.labels, layout, tuple(layers), coding, Sigma, complex_dtype)
 
 
 def trace(Sigma: Tensor, layout: Layout) -> Tensor:
@@ -239,6 +239,3 @@ def trace(Sigma: Tensor, layout: Layout) -> Tensor:
     each = Sigma.diagonal(dim1=-2, dim2=-1).real.sum(dim=-1)
     return (each * layout.multiplicity.to(each)).sum(dim=-1)
 
-
-def _counts(coding: Coding, like: Tensor) -> Tensor:
-    return torch.tensor(coding.counts, dtype=like.real.dtype, device=like.device)

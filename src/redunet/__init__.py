@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from redunet.estimators.offloading import offload
     from redunet.estimators.ranpac import RanPAC
     from redunet.estimators.recipes import from_recipe
+    from redunet.estimators.shift_invariant import ShiftInvariantClassifier
     from redunet.estimators.slda import SLDA
 
 _HOMES = {
@@ -81,6 +82,7 @@ _HOMES = {
     "SLDA": "estimators.slda",
     "Schedule": "core.construction",
     "SettingsError": "errors",
+    "ShiftInvariantClassifier": "estimators.shift_invariant",
     "StreamingWarning": "estimators.lazy",
     "build_network": "core.network",
     "extend_network": "core.network",
@@ -118,6 +120,7 @@ __all__ = [
     "ReducedLayer",
     "Schedule",
     "SettingsError",
+    "ShiftInvariantClassifier",
     "StreamingWarning",
     "__version__",
     "build_network",

@@ -3,7 +3,8 @@
 `ReduNetClassifier` builds a network from the moments; the others are closed-form
 methods with the same face: `NearestMean`, `LinearDiscriminant`,
 `QuadraticDiscriminant` and `Ridge`, and those of other papers on continual learning,
-`AIR`, `FeCAM`, `KLDA`, `RanPAC` and `SLDA`. `load` reads any of their files.
+`AIR`, `FeCAM`, `KLDA`, `RanPAC` and `SLDA`. `ShiftInvariantClassifier` is the network
+of all shifts of its samples. `load` reads any of their files.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from redunet.estimators.ranpac import RanPAC
 from redunet.estimators.ridge import Ridge
 from redunet.estimators.shared_file import load_share
 from redunet.estimators.sharing import current
+from redunet.estimators.shift_invariant import ShiftInvariantClassifier
 from redunet.estimators.slda import SLDA
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "RanPAC",
     "ReduNetClassifier",
     "Ridge",
+    "ShiftInvariantClassifier",
     "estimator_named",
     "load",
     "register",
@@ -90,7 +93,8 @@ def register(estimator: type[ClosedForm]) -> type[ClosedForm]:
 
 def names() -> dict[str, type[Estimator]]:
     """Estimators by the names that people use, such as "linear-discriminant"."""
-    return {"redunet": ReduNetClassifier, **{one.name(): one for one in CLOSED_FORM.values()}}
+    others: list[type[ClosedForm]] = [*CLOSED_FORM.values(), ShiftInvariantClassifier]
+    return {"redunet": ReduNetClassifier, **{one.name(): one for one in others}}
 
 
 def estimator_named(name: str) -> type[Estimator]:
@@ -162,6 +166,8 @@ def _kind_of(settings: dict[str, Any]) -> type[Estimator]:
     kind = settings.get("kind")
     if kind is None:
         return ReduNetClassifier
+    if kind == ShiftInvariantClassifier.kind:
+        return ShiftInvariantClassifier
     if kind not in CLOSED_FORM:
         raise SettingsError(
             f"expected an estimator among {', '.join(CLOSED_FORM)}, got {kind!r}: "

@@ -122,7 +122,7 @@ class MomentEstimator(Fitted):
         state = self._state_or_none()
         if state is None:
             rows = checked_samples(first[0], self._embedding().features, self)
-            state = _before_learning(self._full_embedding(rows.shape[1]), rows, names)
+            state = self._before_learning(rows.shape[1], names)
         every = itertools.chain([first], remaining)
         moments = self._moments_of_batches(state, every, names, state.moments)
         return self._set_moments(state, moments, state.self_labelled)
@@ -244,6 +244,11 @@ class MomentEstimator(Fitted):
                 f"expected moments of {embedding.n_features(n_columns)} features, got "
                 f"{moments.n_features}: pass moments learnt through the same features"
             )
+        if not isinstance(moments, type(self._no_moments(moments.n_features))):
+            raise DataTypeError(
+                f"expected moments of vectors for a {type(self).__name__}, got moments of shifts: "
+                f"fit it instead"
+            )
         self._check_parameters(moments.n_features)
         return self._set_moments(State(embedding, None, moments), moments)
 
@@ -318,7 +323,7 @@ class MomentEstimator(Fitted):
         names = column_names(X)
         if state is None:
             rows = checked_samples(X, self._embedding().features, self)
-            state = _before_learning(self._full_embedding(rows.shape[1]), rows, names)
+            state = self._before_learning(rows.shape[1], names)
         else:
             rows = self._rows_to_change(state, X, names)
         moments = self._moments_of(state, rows, y, state.moments, classes)
@@ -375,6 +380,15 @@ class MomentEstimator(Fitted):
 
     def _check_parameters(self, n_features: int) -> None:
         """Raise a SettingsError where parameters of a subclass cannot be used."""
+
+    def _no_moments(self, n_features: int) -> ClassMoments:
+        """The table that samples are learnt into, of no class yet."""
+        return ClassMoments(n_features, allocate=allocate_here())
+
+    def _before_learning(self, n_columns: int, names: tuple[str, ...] | None) -> State:
+        """The state that agrees on the input of the first samples and holds none of them."""
+        embedding = self._full_embedding(n_columns)
+        return State(embedding, names, self._no_moments(embedding.n_features(n_columns)))
 
     def _set_moments(
         self, state: State, moments: ClassMoments, self_labelled: ClassMoments | None = None
@@ -451,11 +465,3 @@ class MomentEstimator(Fitted):
         rows = checked_samples(X, self._given_features(state.embedding.features), self)
         state.check_new(type(self).__name__, rows.shape[1], column_names(X))
         return rows
-
-
-def _before_learning(
-    embedding: Embedding, rows: NDArray[Any], names: tuple[str, ...] | None
-) -> State:
-    """The state that agrees on the input of the first samples and holds none of them."""
-    nothing = ClassMoments(embedding.n_features(rows.shape[1]), allocate=allocate_here())
-    return State(embedding, names, nothing)

@@ -6,14 +6,13 @@ the input that was agreed on. There is no pickle in it, so it can be read from a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from redunet.core.moments import ClassMoments
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, estimator_named, storage
 from redunet.estimators.checked_input import Embedding
-from redunet.estimators.state import State
 
 _NAME = "the model without moments"
 
@@ -72,13 +71,10 @@ def agree(model: Estimator, given: dict[str, Any]) -> None:
     n_columns, names, encoder = given["n_columns"], given["names"], given["encoder"]
     if names is not None and len(names) != n_columns:
         raise DataError(f"expected a name for each of {n_columns} columns, got {len(names)}")
-    embedding = model._full_embedding(n_columns)
-    model._state = State(
-        embedding,
-        None if names is None else tuple(names),
-        ClassMoments(embedding.n_features(n_columns)),
-        given["resize"],
-        None if encoder is None else EncoderId(**encoder),
+    model._state = replace(
+        model._before_learning(n_columns, None if names is None else tuple(names)),
+        resize=given["resize"],
+        encoder=None if encoder is None else EncoderId(**encoder),
     )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from redunet.core.allocation import Allocate
-from redunet.core.moments import ClassMoments
+from redunet.core.moments import ClassMoments, Label
 from redunet.core.packing import FIRST_NAMES, NAMES
+from redunet.core.shifts.moments import NAMES as SHIFT_NAMES
+from redunet.core.shifts.moments import ShiftMoments
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import storage
@@ -20,6 +22,9 @@ from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.sharing import refuse_part
 from redunet.estimators.state import State
+
+_LARGE = {*NAMES, *SHIFT_NAMES}
+"""Names of tensors that are moments."""
 
 SELF_LABELLED = "self_labelled."
 """What the names of tensors begin with that are about samples which the model labelled itself."""
@@ -65,7 +70,7 @@ class Model:
         tensors, content = storage.load(path, allocate)
         # Copies of all but the moments: what was read is one buffer, and not to be kept for them.
         small = {
-            name: tensor.clone() if name.removeprefix(SELF_LABELLED) not in NAMES else tensor
+            name: tensor.clone() if name.removeprefix(SELF_LABELLED) not in _LARGE else tensor
             for name, tensor in tensors.items()
         }
         try:
@@ -74,7 +79,7 @@ class Model:
                 State(
                     Embedding.from_state(content["embedding"], small),
                     checked_names(content["feature_names"]),
-                    ClassMoments.from_tensors(content["labels"], tensors, allocate),
+                    _moments(content["labels"], tensors, allocate),
                     content.get("resize", False),
                     EncoderId(**content["encoder"]) if "encoder" in content else None,
                     _self_labelled(content, tensors, allocate),
@@ -84,7 +89,8 @@ class Model:
                 ),
             )
             model.check()
-            if "n_columns" not in tensors:  # an early file may hold all columns of any class
+            # An early file may hold all columns of any class.
+            if "second_moments" in tensors and "n_columns" not in tensors:
                 others = {name: tensors[name] for name in tensors if name not in FIRST_NAMES}
                 tensors = others | model.state.moments.to_tensors()
             intact = storage.alike(model._state(), (tensors, content))
@@ -137,6 +143,12 @@ class Model:
         # A copy of each: the file format refuses tensors that share their memory.
         own = {name: tensor.clone() for name, tensor in tensors.items()}
         return state.moments.to_tensors() | own, content
+
+
+def _moments(labels: list[Label], tensors: dict[str, Tensor], allocate: Allocate) -> ClassMoments:
+    """The moments of classes, of vectors or of shifts, whichever the tensors are of."""
+    kind = ShiftMoments if "correlations" in tensors else ClassMoments
+    return kind.from_tensors(labels, tensors, allocate)
 
 
 def _self_labelled(

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from redunet.core.allocation import in_memory
 from redunet.core.moments import ClassMoments
 from redunet.errors import DataError
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.offloading import allocate_here
-from redunet.estimators.state import Kept, State
+from redunet.estimators.state import Kept
 
 E = TypeVar("E", bound=MomentEstimator)
 
@@ -24,7 +24,7 @@ def without_moments(model: E) -> E:
     part = copy.copy(model)
     state = model._state_or_none()
     if state is not None:
-        nothing = ClassMoments(state.moments.n_features)
+        nothing = state.moments.select([]).placed(in_memory)
         part._state = replace(
             state,
             moments=nothing,
@@ -53,9 +53,7 @@ def add(
     """
     state = model._state_or_none()
     if state is None:
-        agreed = None if names is None else tuple(names)
-        embedding = model._full_embedding(n_columns)
-        state = State(embedding, agreed, ClassMoments(moments.n_features, None, allocate_here()))
+        state = model._before_learning(n_columns, None if names is None else tuple(names))
     else:
         model._check_embedding(state)
     if not len(moments):

@@ -14,6 +14,7 @@ from redunet.features.chain import Chain
 from redunet.features.fourier import Fourier
 from redunet.features.lift import GaussianLift
 from redunet.features.mirrored import Mirrored
+from redunet.features.patch_planes import PatchPlanes
 from redunet.features.patches import PatchFilters
 from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
@@ -32,6 +33,7 @@ __all__ = [
     "Mirrored",
     "Named",
     "PatchFilters",
+    "PatchPlanes",
     "RandomReLU",
     "Root",
     "Scattering",

@@ -35,7 +35,7 @@ class Layout:
     def __post_init__(self) -> None:
         if (
             not 1 <= len(self.positions) <= MOST_AXES
-            or not all(type(size) is int and 1 <= size for size in self.positions)
+            or not all(type(size) is int and size >= 1 for size in self.positions)
             or self.n > MOST_POSITIONS
         ):
             raise SettingsError(
@@ -100,25 +100,22 @@ class Layout:
         -------
         Tensor of shape (F, rows, C), complex
         """
-        rows, axes = len(Z), tuple(range(2, 2 + len(self.positions)))
-        planes = Z.reshape(rows, self.channels, *self.positions)
-        whole = torch.fft.fftn(planes, dim=axes, norm="ortho").flatten(2)
+        planes = Z.reshape(len(Z), self.channels, *self.positions)
+        whole: Tensor = torch.fft.fftn(planes, dim=self._axes, norm="ortho").flatten(2)
         half = whole[..., self.frequencies.to(Z.device)].permute(2, 0, 1)
-        return half * self.multiplicity.sqrt().to(Z.device, Z.dtype)[:, None, None]
+        return half * self._lengths(half)
 
     def from_spectrum(self, U: Tensor) -> Tensor:
         """The samples that `to_spectrum` gave, (rows, d), real."""
         rows, device = U.shape[1], U.device
         frequencies = self.frequencies.to(device)
-        half = (U / self.multiplicity.sqrt().to(device, U.real.dtype)[:, None, None]).permute(
-            1, 2, 0
-        )
+        half = (U / self._lengths(U)).permute(1, 2, 0)
         whole = U.new_empty(rows, self.channels, self.n)
         whole[..., self.opposite.to(device)[frequencies]] = half.conj()
         whole[..., frequencies] = half
         shaped = whole.reshape(rows, self.channels, *self.positions)
-        axes = tuple(range(2, 2 + len(self.positions)))
-        return torch.fft.ifftn(shaped, dim=axes, norm="ortho").real.reshape(rows, -1)
+        Z: Tensor = torch.fft.ifftn(shaped, dim=self._axes, norm="ortho").real
+        return Z.reshape(rows, -1)
 
     def blocks(self, correlations: Tensor) -> Tensor:
         """The second moment of all shifts, a Hermitian matrix for each frequency.
@@ -134,10 +131,10 @@ class Layout:
             Σ X Xᴴ over samples, with X the transform of a sample at that frequency, not scaled.
         """
         shaped = correlations.to(torch.float64).reshape(-1, *self.positions)
-        axes = tuple(range(1, 1 + len(self.positions)))
         device = correlations.device
         # Σ_t A[c, c', t] e^(−iωt) = conj(X_c) X_c'.
-        spectra = torch.fft.fftn(shaped, dim=axes).flatten(1)[:, self.frequencies.to(device)].mT
+        whole: Tensor = torch.fft.fftn(shaped, dim=self._axes).flatten(1)
+        spectra = whole[:, self.frequencies.to(device)].mT
         first, second = self.pairs.to(device)
         out = spectra.new_empty(len(spectra), self.channels, self.channels)
         out[:, first, second] = spectra.conj()
@@ -153,10 +150,18 @@ class Layout:
         whole[..., self.opposite[self.frequencies], :, :] = blocks.conj()
         whole[..., self.frequencies, :, :] = blocks
         planes = whole.movedim(-3, -1).reshape(*lead, C, C, *self.positions)
-        axes = tuple(range(-len(self.positions), 0))
         # An operator takes X to B X: its entry for two positions depends on their difference.
-        kernel = torch.fft.ifftn(planes, dim=axes).real.reshape(*lead, C, C, n)
+        kernel: Tensor = torch.fft.ifftn(planes, dim=self._axes).real.reshape(*lead, C, C, n)
         return kernel[..., self.differences].transpose(-3, -2).reshape(*lead, self.d, self.d)
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        """The last ones."""
+        return tuple(range(-len(self.positions), 0))
+
+    def _lengths(self, U: Tensor) -> Tensor:
+        """The root of the multiplicity: Tensor of shape (F, 1, 1), real, as U is."""
+        return self.multiplicity.sqrt().to(U.device, U.real.dtype)[:, None, None]
 
     @cached_property
     def differences(self) -> Tensor:

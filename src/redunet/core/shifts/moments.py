@@ -101,8 +101,8 @@ class ShiftMoment(Moment):
 
     def mean(self) -> Tensor:
         """Mean of all shifts in the scale of `Sigma`: Tensor of shape (d,), float64."""
-        each = self.sum.to(torch.float64) * (self.count * self.layout.n * self.trace()) ** -0.5
-        return each.repeat_interleave(self.layout.n)
+        scale = (self.count * self.layout.n * self.trace()) ** -0.5
+        return self.sum.to(torch.float64).mul_(scale).repeat_interleave(self.layout.n)
 
     def __add__(self, other: Moment) -> ShiftMoment:
         other = self._alike(other)
@@ -123,7 +123,7 @@ class ShiftMoment(Moment):
             and torch.equal(self.correlations, other.correlations)
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def without(self, other: Moment) -> ShiftMoment | None:
         """Withdraw what ``other`` added; None where nothing is left.
@@ -267,7 +267,7 @@ class ShiftMoments(ClassMoments):
         same = isinstance(other, ShiftMoments) and self.layout == other.layout
         return same and self._table == other._table
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def placed(self, allocate: Allocate) -> ShiftMoments:
         """The same with correlations in memory from ``allocate``."""
@@ -367,7 +367,7 @@ def _needed(layout: Layout) -> Tensor:
     """Which correlations are not repeated by others: (C (C + 1) / 2, n), bool."""
     first, second = layout.pairs
     once = torch.arange(layout.n) <= layout.opposite
-    return (first != second)[:, None] | once
+    return torch.logical_or((first != second)[:, None], once)
 
 
 def _n_entries(layout: Layout) -> int:

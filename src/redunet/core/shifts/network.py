@@ -115,8 +115,8 @@ class ShiftLayer:
 
     def to(self, dtype: torch.dtype, device: str) -> ShiftLayer:
         """The same in another complex dtype, or elsewhere."""
-        moved = (A.to(device, dtype) for A in (self.E, self.C))
-        return ShiftLayer(*moved, self.coding, self.step, self.rate)
+        E, C = self.E.to(device, dtype), self.C.to(device, dtype)
+        return ShiftLayer(E, C, self.coding, self.step, self.rate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class ShiftNetwork:
         """
         each = 16 * len(self.layout.frequencies) * self.layout.channels * (len(self.labels) + 3)
         for part in torch.split(Z, max(1, _BATCH_BYTES // each)):
-            U, found = self.layout.to_spectrum(part), []
+            U, found = self.layout.to_spectrum(part).to(self.dtype), []
             for layer in self.layers:
                 U, memberships = layer.move_samples(U, sharpness)
                 found.append(memberships)
@@ -222,7 +222,8 @@ def build_shift_network(
         raise DataError("expected at least one class, got none: learn some samples first")
     layout = moments.layout
     coding = Coding(tuple(n * layout.n for n in moments.counts), layout.d, eps)
-    Sigma, layers = moments.blocks().to(device), []
+    Sigma = moments.blocks().to(device)
+    layers: list[ShiftLayer] = []
     complex_dtype = torch.complex128 if dtype == torch.float64 else torch.complex64
     for index in range(schedule.n_layers):
         layer = ShiftLayer.from_blocks(Sigma, layout, coding, schedule.at(index, coding.alpha))
@@ -238,4 +239,3 @@ def trace(Sigma: Tensor, layout: Layout) -> Tensor:
     """Traces of block-circulant matrices, (...,), from their blocks, (..., F, C, C)."""
     each = Sigma.diagonal(dim1=-2, dim2=-1).real.sum(dim=-1)
     return (each * layout.multiplicity.to(each)).sum(dim=-1)
-

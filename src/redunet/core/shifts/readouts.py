@@ -81,7 +81,8 @@ class NearestShiftSubspace:
             for where, basis in self.bases
         ]
         energy = torch.linalg.vector_norm(U, dim=(0, 2)).square()
-        return (torch.stack(inside, dim=1) - energy[:, None]).clamp_(max=0).to(torch.float64)
+        residuals: Tensor = energy[:, None] - torch.stack(inside, dim=1)
+        return -residuals.clamp_(min=0).to(torch.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,7 +244,7 @@ class MomentEstimator(Fitted):
                 f"expected moments of {embedding.n_features(n_columns)} features, got "
                 f"{moments.n_features}: pass moments learnt through the same features"
             )
-        if not isinstance(moments, type(self._no_moments(moments.n_features))):
+        if type(moments) is not type(self._no_moments(moments.n_features)):
             raise DataTypeError(
                 f"expected moments of vectors for a {type(self).__name__}, got moments of shifts: "
                 f"fit it instead"

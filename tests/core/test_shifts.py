@@ -1,0 +1,341 @@
+"""The network of all circular shifts, against the ordinary one on explicitly shifted samples."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from redunet.core.construction import Schedule
+from redunet.core.grid import GRID, unit_rows
+from redunet.core.memberships import Sharpness
+from redunet.core.moments import ClassMoments
+from redunet.core.network import build_network
+from redunet.core.readouts import NearestSubspace
+from redunet.core.shifts.correlation import Correlator, primes_for
+from redunet.core.shifts.layout import Layout
+from redunet.core.shifts.moments import MAX_COUNT, ShiftMoment, ShiftMoments
+from redunet.core.shifts.network import build_shift_network
+from redunet.core.shifts.predictive import new_samples
+from redunet.core.shifts.readouts import NearestShiftSubspace, ShiftCodingLength
+from redunet.errors import DataError, SettingsError
+from tests import reference
+
+LAYOUTS = [Layout(3, (5,)), Layout(2, (6,)), Layout(2, (3, 4)), Layout(1, (2, 3, 2))]
+"""Of odd and even lengths, in one dimension and more."""
+
+Y = [0, 0, 0, 1, 1, 1, 1, 2, 2]
+
+
+def samples(layout: Layout, n: int = len(Y), seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, layout.d, generator=generator, dtype=torch.float64) + 0.5
+
+
+def shifted(X: Tensor, layout: Layout, by: tuple[int, ...]) -> Tensor:
+    """Every sample shifted circularly."""
+    planes = X.reshape(len(X), layout.channels, *layout.positions)
+    return planes.roll(by, tuple(range(2, planes.ndim))).reshape(X.shape)
+
+
+def lifted(X: Tensor, layout: Layout) -> Tensor:
+    """All shifts of all samples, (n · rows, d): one shift of all, then the next."""
+    every = itertools.product(*map(range, layout.positions))
+    return torch.cat([shifted(X, layout, by) for by in every])
+
+
+def both(layout: Layout) -> tuple[ShiftMoments, ClassMoments]:
+    X = samples(layout)
+    explicit = ClassMoments(layout.d).update(lifted(X, layout), Y * layout.n)
+    return ShiftMoments(layout).update(X, Y), explicit
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, Layout(2, (7, 1)), Layout(4, (1,))])
+def test_correlations_are_exact_integers(layout: Layout) -> None:
+    draw = torch.Generator().manual_seed(1)
+    X = torch.randint(-GRID, GRID + 1, (11, layout.d), generator=draw)
+    X[0] = GRID  # the largest there are
+    X[1] = -GRID
+    correlator = Correlator(layout)
+    for part in torch.split(X.to(torch.float64), 4):
+        correlator.add(part)
+    found = correlator.finish()
+    planes = X.reshape(11, layout.channels, *layout.positions)
+    axes = tuple(range(1, planes.ndim - 1))
+    every = itertools.product(*map(range, layout.positions))
+    for t, by in enumerate(every):
+        for row, (a, b) in enumerate(layout.pairs.mT.tolist()):
+            back = tuple(-step for step in by)
+            assert found[row, t] == (planes[:, a] * planes[:, b].roll(back, axes)).sum()
+
+
+def test_primes_have_the_roots_of_unity_and_tell_all_integers() -> None:
+    for positions in ((28, 28), (5,), (12, 7), (1,), (4096,)):
+        primes = primes_for(positions)
+        assert all(q % size == 1 or size == 1 for q in primes for size in positions)
+        assert len({*primes}) == 3 and max(primes) < 2**22 and math.prod(primes) > 2**64
+        assert all(q % p for q in primes for p in range(2, math.isqrt(q) + 1))
+    with pytest.raises(DataError, match="small common multiple, got \\(1009, 1013\\)"):
+        primes_for((1009, 1013))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_moments_are_those_of_explicit_shifts_to_the_last_bit(layout: Layout) -> None:
+    moments, explicit = both(layout)
+    assert moments.counts == (3, 4, 2)
+    for label in (0, 1, 2):
+        assert torch.equal(moments[label].second_moment, explicit[label].second_moment)
+        assert torch.equal(moments[label].diagonal, explicit[label].diagonal)
+        assert torch.equal(moments[label].Sigma(), explicit[label].Sigma())
+        assert torch.allclose(moments[label].mean(), explicit[label].mean(), rtol=1e-15)
+        each = moments[label].sum.repeat_interleave(layout.n)
+        assert torch.equal(each, explicit[label].sum)
+    assert torch.allclose(layout.matrix(moments.blocks()), explicit.Sigma(), atol=1e-13)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("kind", "sharpness"), [("relative", Sharpness(20.0, "relative")), ("absolute", 0.7)]
+)
+def test_the_network_is_that_of_explicit_shifts(layout: Layout, kind: Any, sharpness: Any) -> None:
+    moments, explicit = both(layout)
+    schedule = Schedule(4, 0.5, 0.9, kind)
+    network = build_shift_network(moments, 0.5, schedule)
+    oracle = build_network(explicit, 0.5, schedule)
+    assert len(network.layers) == len(oracle.layers) == 4
+    for layer, other in zip(network.layers, oracle.layers, strict=True):
+        assert (layout.matrix(layer.E) - other.E).abs().max() < 1e-13 * other.E.abs().max()
+        assert (layout.matrix(layer.C) - other.C).abs().max() < 1e-13 * other.C.abs().max()
+        assert layer.gamma.tolist() == other.gamma.tolist()
+        assert layer.step == pytest.approx(other.step, rel=1e-14)
+        assert layer.rate.R == pytest.approx(other.rate.R, rel=1e-13)
+        assert layer.rate.R_c == pytest.approx(other.rate.R_c, rel=1e-13)
+    assert (layout.matrix(network.last) - oracle.last_moments()).abs().max() < 1e-12
+    Z = unit_rows(samples(layout, 7, seed=5) - 0.5)
+    memberships = network.memberships(Z, sharpness)
+    assert (memberships - oracle.memberships(Z, sharpness)).abs().max() < 1e-12
+    features = network.transform(Z, sharpness)
+    assert (features - oracle.transform(Z, sharpness)).abs().max() < 1e-13
+
+
+def test_the_network_is_the_papers_sample_by_sample() -> None:
+    layout = Layout(2, (3, 2))
+    X = samples(layout)
+    on_grid = torch.from_numpy(reference.gridded(X.numpy()))
+    every = lifted(on_grid, layout).numpy()
+    oracle = reference.train(every, np.array(Y * layout.n), 3, 0.5, 0.5, 0.9)
+    moments = ShiftMoments(layout).update(X, Y)
+    network = build_shift_network(moments, 0.5, Schedule(3, 0.5, 0.9))
+    for layer, other in zip(network.layers, oracle.layers, strict=True):
+        assert np.abs(layout.matrix(layer.E).numpy() - other.E).max() < 1e-13
+        assert np.abs(layout.matrix(layer.C).numpy() - np.stack(other.C)).max() < 1e-12
+    x = samples(layout, 1, seed=3)
+    z = network.transform(unit_rows(x), 1.0)[0].numpy()
+    assert np.abs(z - reference.transform(oracle, x[0].numpy(), 1.0)).max() < 1e-13
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_subspaces_are_those_of_explicit_shifts_where_waves_fit(layout: Layout) -> None:
+    moments, explicit = both(layout)
+    schedule = Schedule(2, 0.5, 0.9, "relative")
+    network, oracle = (
+        build_shift_network(moments, 0.5, schedule),
+        build_network(explicit, 0.5, schedule),
+    )
+    Z = network.transform(unit_rows(samples(layout, 6, seed=7)), 1.0)
+    U, compared = layout.to_spectrum(Z), 0
+    weights = layout.multiplicity[:, None].expand(-1, layout.channels).flatten()
+    for r in range(1, layout.d):
+        scores = NearestShiftSubspace.from_network(network, r).scores(U)
+        wanted = NearestSubspace.from_network(oracle, r).scores(Z)
+        for j, Sigma_j in enumerate(network.last):
+            order = torch.linalg.eigvalsh(Sigma_j).flatten().argsort(descending=True)
+            if r in weights[order].cumsum(0).tolist():  # no wave is cut in two
+                assert torch.allclose(scores[:, j], wanted[:, j], atol=1e-12)
+                compared += 1
+    assert compared >= layout.d
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_coding_lengths_are_those_of_a_sample_with_all_its_shifts(layout: Layout) -> None:
+    moments, _ = both(layout)
+    network = build_shift_network(moments, 0.5, Schedule(1, 0.3, 1.0, "relative"))
+    z = network.transform(unit_rows(samples(layout, 1, seed=7)), 1.0)
+    [scores] = ShiftCodingLength.from_network(network).scores(layout.to_spectrum(z))
+    orbit, d, total = lifted(z, layout), layout.d, sum(moments.counts)
+
+    def nats(N: int, Sigma: Tensor) -> float:
+        inside = torch.eye(d, dtype=torch.float64) + d / (N * 0.25) * Sigma
+        return (N + d) / 2 * float(torch.logdet(inside))
+
+    for score, n_j, Sigma_j in zip(scores, moments.counts, layout.matrix(network.last), strict=True):
+        N, n = n_j * layout.n, layout.n
+        added = nats(N + n, Sigma_j + orbit.mT @ orbit) - nats(N, Sigma_j)
+        assert float(score) == pytest.approx(-(added - n * math.log(n_j / total)), rel=1e-10)
+
+
+@given(st.sampled_from(LAYOUTS), st.integers(0, 99), st.data())
+@settings(max_examples=25, deadline=None)
+def test_a_shift_moves_features_and_changes_nothing_else(
+    layout: Layout, seed: int, data: st.DataObject
+) -> None:
+    by = tuple(data.draw(st.integers(-9, 9)) for _ in layout.positions)
+    moments = ShiftMoments(layout).update(samples(layout), Y)
+    assert moments == ShiftMoments(layout).update(shifted(samples(layout), layout, by), Y)
+    network = build_shift_network(moments, 0.4, Schedule(3, 0.5, 0.9, "relative"))
+    Z = unit_rows(samples(layout, 4, seed) - 0.5)
+    moved = shifted(Z, layout, by)
+    sharpness = Sharpness(30.0, "relative")
+    features, after = network.transform(Z, sharpness), network.transform(moved, sharpness)
+    assert (after - shifted(features, layout, by)).abs().max() < 1e-12
+    one, other = network.memberships(Z, sharpness), network.memberships(moved, sharpness)
+    assert (one - other).abs().max() < 1e-11
+    for readout in (
+        NearestShiftSubspace.from_network(network, layout.d // 2),
+        ShiftCodingLength.from_network(network),
+    ):
+        a, b = (readout.scores(layout.to_spectrum(part)) for part in (features, after))
+        assert (a - b).abs().max() < 1e-9 * a.abs().max()
+
+
+@given(st.sampled_from(LAYOUTS), st.integers(0, 2**32), st.integers(1, 5))
+@settings(max_examples=25, deadline=None)
+def test_order_batches_and_merging_make_no_difference(
+    layout: Layout, seed: int, n_batches: int
+) -> None:
+    draw = random.Random(seed)
+    X, y = samples(layout), list(Y)
+    empty = ShiftMoments(layout)
+    joint = empty.update(X, y)
+    rows = draw.sample(range(len(y)), len(y))
+    cuts = sorted(draw.choices(range(len(y) + 1), k=n_batches - 1))
+    parts = [rows[a:b] for a, b in itertools.pairwise([0, *cuts, len(y)])]
+    batches = [(X[part], [y[row] for row in part]) for part in parts if part]
+    one_by_one, merged = empty, empty
+    for batch in batches:
+        one_by_one = one_by_one.update(*batch)
+        merged = merged + empty.update(*batch)
+    assert joint == one_by_one == merged == empty.update_from(batches)
+    assert joint.select([0, 2]) == joint.drop([1]) == empty.update(X[[0, 1, 2, 7, 8]], [0] * 3 + [2] * 2)
+    for batch in batches:
+        rest = [other for other in batches if other is not batch]
+        assert joint - empty.update(*batch) == empty.update_from(rest)
+    tensors = joint.to_tensors()
+    again = ShiftMoments.from_tensors(joint.labels, tensors)
+    assert again == joint
+    assert all(torch.equal(tensors[name], t) for name, t in one_by_one.to_tensors().items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int16])
+def test_the_dtype_of_equal_values_makes_no_difference(dtype: torch.dtype) -> None:
+    layout = Layout(2, (3, 3))
+    X = torch.randint(-99, 99, (9, layout.d), generator=torch.Generator().manual_seed(0))
+    assert ShiftMoments(layout).update(X.to(dtype), Y) == ShiftMoments(layout).update(X, Y)
+
+
+def test_a_file_holds_each_correlation_once() -> None:
+    layout = Layout(3, (4, 4))
+    tensors = ShiftMoments(layout).update(samples(layout), Y).to_tensors()
+    assert {name: tuple(t.shape) for name, t in tensors.items()} == {
+        "counts": (3,),
+        "sums": (3, 3),
+        "positions": (2,),
+        "correlations": (3, 3 * 16 + 3 * 10),  # (4, 4) has 10 shifts up to their signs
+    }
+    assert all(t.dtype == torch.int64 for t in tensors.values())
+
+
+def test_what_is_no_table_is_refused() -> None:
+    layout = Layout(2, (4,))
+    moments = ShiftMoments(layout).update(samples(layout), Y)
+    tensors = moments.to_tensors()
+    for name, wrong in (
+        ("positions", torch.tensor([5])),
+        ("positions", torch.tensor([2**13, 2])),
+        ("counts", tensors["counts"][:2]),
+        ("sums", tensors["sums"][:, :1]),
+        ("correlations", tensors["correlations"][:, 1:]),
+    ):
+        with pytest.raises((DataError, SettingsError), match="expected"):
+            ShiftMoments.from_tensors((0, 1, 2), {**tensors, name: wrong})
+    with pytest.raises(DataError, match="in int64"):
+        ShiftMoments.from_tensors((0, 1, 2), {**tensors, "sums": tensors["sums"].double()})
+    with pytest.raises(DataError, match="each once"):
+        ShiftMoments.from_tensors((0, 2, 1), tensors)
+    huge = {**tensors, "correlations": tensors["correlations"] * 2**20}
+    with pytest.raises(DataError, match="unit sphere"):
+        ShiftMoments.from_tensors((0, 1, 2), huge)
+
+
+def test_only_what_was_learnt_can_be_withdrawn() -> None:
+    layout = Layout(2, (6,))
+    X = samples(layout)
+    moments = ShiftMoments(layout).update(X, Y)
+    with pytest.raises(DataError, match="leaves moments that no samples have"):
+        moments - ShiftMoments(layout).update(-samples(layout, 1, seed=8), [2])
+    with pytest.raises(DataError, match="leaves moments that no samples have"):
+        moments - ShiftMoments(layout).update(X[[7, 8, 8]], [2, 2, 2])
+    assert moments - moments == ShiftMoments(layout)
+
+
+def test_grids_that_do_not_fit_are_refused_in_one_line() -> None:
+    with pytest.raises(DataError, match="a multiple of 12 features, got 25: set positions"):
+        Layout.of(25, (3, 4))
+    for wrong in ((), (0,), (2, 2, 2, 2), (2**15,), (3.0,)):
+        with pytest.raises(SettingsError, match="expected positions as 1 to 3 lengths"):
+            Layout(1, wrong)  # type: ignore[arg-type]
+    moments = ShiftMoments(Layout(2, (6,))).update(samples(Layout(2, (6,))), Y)
+    for other in (ShiftMoments(Layout(1, (12,))), ClassMoments(12)):
+        with pytest.raises(DataError, match=r"expected moments of 2 channels on a grid of \(6,\)"):
+            moments + other
+    with pytest.raises(DataError, match="expected 12 features, got 13"):
+        moments.update(torch.ones(1, 13), [0])
+    with pytest.raises(DataError, match="zero vectors only"):
+        build_shift_network(
+            ShiftMoments(Layout(1, (4,))).update(torch.zeros(2, 4), [0, 0]), 0.5, Schedule(1, 1, 1)
+        )
+    with pytest.raises(DataError, match=f"expected 1 to {MAX_COUNT:,} samples"):
+        one = moments[0]
+        ShiftMoment(one.layout, MAX_COUNT + 1, one.sum, one.correlations)
+
+
+def test_spectra_keep_lengths_and_lead_back() -> None:
+    for layout in LAYOUTS:
+        Z = samples(layout)
+        U = layout.to_spectrum(Z)
+        assert torch.allclose(U.abs().square().sum(dim=(0, 2)), Z.square().sum(dim=1), rtol=1e-14)
+        assert torch.allclose(layout.from_spectrum(U), Z, atol=1e-14)
+
+
+def test_float32_layers_differ_by_rounding_alone() -> None:
+    layout = LAYOUTS[2]
+    moments, _ = both(layout)
+    schedule, Z = Schedule(3, 0.5, 0.9, "relative"), unit_rows(samples(layout, 5, seed=2))
+    exact = build_shift_network(moments, 0.5, schedule).transform(Z, 1.0)
+    quick = build_shift_network(moments, 0.5, schedule, dtype=torch.float32).transform(Z, 1.0)
+    assert 0 < (exact - quick).abs().max() < 1e-5
+
+
+def test_the_network_ends_where_a_layer_gains_too_little() -> None:
+    moments, explicit = both(LAYOUTS[0])
+    schedule = Schedule(30, 0.5, 0.5, "relative", tol=0.01)
+    network = build_shift_network(moments, 0.5, schedule)
+    assert 1 < len(network.layers) == len(build_network(explicit, 0.5, schedule).layers) < 30
+
+
+def test_drawn_samples_have_the_moments_they_are_drawn_from() -> None:
+    layout = Layout(2, (4,))
+    moments = ShiftMoments(layout).update(samples(layout, 60), [0] * 30 + [1] * 30)
+    Z, classes = new_samples(moments, 40_000)
+    assert Z.shape == (40_000, 8) and classes.bincount().tolist() == [20_000, 20_000]
+    for j in (0, 1):
+        found = Z[classes == j].mT @ Z[classes == j] / 20_000
+        assert (found - moments[j].Sigma() / 30 / layout.n).abs().max() < 0.04

@@ -81,7 +81,9 @@ def test_primes_have_the_roots_of_unity_and_tell_all_integers() -> None:
     for positions in ((28, 28), (5,), (12, 7), (1,), (4096,)):
         primes = primes_for(positions)
         assert all(q % size == 1 or size == 1 for q in primes for size in positions)
-        assert len({*primes}) == 3 and max(primes) < 2**22 and math.prod(primes) > 2**64
+        assert len({*primes}) == 3
+        assert max(primes) < 2**22
+        assert math.prod(primes) > 2**64
         assert all(q % p for q in primes for p in range(2, math.isqrt(q) + 1))
     with pytest.raises(DataError, match="small common multiple, got \\(1009, 1013\\)"):
         primes_for((1009, 1013))
@@ -116,8 +118,8 @@ def test_the_network_is_that_of_explicit_shifts(layout: Layout, kind: Any, sharp
         assert (layout.matrix(layer.C) - other.C).abs().max() < 1e-13 * other.C.abs().max()
         assert layer.gamma.tolist() == other.gamma.tolist()
         assert layer.step == pytest.approx(other.step, rel=1e-14)
-        assert layer.rate.R == pytest.approx(other.rate.R, rel=1e-13)
-        assert layer.rate.R_c == pytest.approx(other.rate.R_c, rel=1e-13)
+        wanted = other.rate.R, other.rate.R_c
+        assert (layer.rate.R, layer.rate.R_c) == pytest.approx(wanted, rel=1e-13)
     assert (layout.matrix(network.last) - oracle.last_moments()).abs().max() < 1e-12
     Z = unit_rows(samples(layout, 7, seed=5) - 0.5)
     memberships = network.memberships(Z, sharpness)
@@ -176,7 +178,9 @@ def test_coding_lengths_are_those_of_a_sample_with_all_its_shifts(layout: Layout
         inside = torch.eye(d, dtype=torch.float64) + d / (N * 0.25) * Sigma
         return (N + d) / 2 * float(torch.logdet(inside))
 
-    for score, n_j, Sigma_j in zip(scores, moments.counts, layout.matrix(network.last), strict=True):
+    for score, n_j, Sigma_j in zip(
+        scores, moments.counts, layout.matrix(network.last), strict=True
+    ):
         N, n = n_j * layout.n, layout.n
         added = nats(N + n, Sigma_j + orbit.mT @ orbit) - nats(N, Sigma_j)
         assert float(score) == pytest.approx(-(added - n * math.log(n_j / total)), rel=1e-10)
@@ -219,12 +223,17 @@ def test_order_batches_and_merging_make_no_difference(
     cuts = sorted(draw.choices(range(len(y) + 1), k=n_batches - 1))
     parts = [rows[a:b] for a, b in itertools.pairwise([0, *cuts, len(y)])]
     batches = [(X[part], [y[row] for row in part]) for part in parts if part]
-    one_by_one, merged = empty, empty
+    one_by_one = empty
+    merged: ClassMoments = empty
     for batch in batches:
         one_by_one = one_by_one.update(*batch)
         merged = merged + empty.update(*batch)
     assert joint == one_by_one == merged == empty.update_from(batches)
-    assert joint.select([0, 2]) == joint.drop([1]) == empty.update(X[[0, 1, 2, 7, 8]], [0] * 3 + [2] * 2)
+    assert (
+        joint.select([0, 2])
+        == joint.drop([1])
+        == empty.update(X[[0, 1, 2, 7, 8]], [0] * 3 + [2] * 2)
+    )
     for batch in batches:
         rest = [other for other in batches if other is not batch]
         assert joint - empty.update(*batch) == empty.update_from(rest)
@@ -302,8 +311,8 @@ def test_grids_that_do_not_fit_are_refused_in_one_line() -> None:
         build_shift_network(
             ShiftMoments(Layout(1, (4,))).update(torch.zeros(2, 4), [0, 0]), 0.5, Schedule(1, 1, 1)
         )
+    one = moments[0]
     with pytest.raises(DataError, match=f"expected 1 to {MAX_COUNT:,} samples"):
-        one = moments[0]
         ShiftMoment(one.layout, MAX_COUNT + 1, one.sum, one.correlations)
 
 
@@ -335,7 +344,8 @@ def test_drawn_samples_have_the_moments_they_are_drawn_from() -> None:
     layout = Layout(2, (4,))
     moments = ShiftMoments(layout).update(samples(layout, 60), [0] * 30 + [1] * 30)
     Z, classes = new_samples(moments, 40_000)
-    assert Z.shape == (40_000, 8) and classes.bincount().tolist() == [20_000, 20_000]
+    assert Z.shape == (40_000, 8)
+    assert classes.bincount().tolist() == [20_000, 20_000]
     for j in (0, 1):
         found = Z[classes == j].mT @ Z[classes == j] / 20_000
         assert (found - moments[j].Sigma() / 30 / layout.n).abs().max() < 0.04

@@ -98,9 +98,7 @@ def test_any_circular_shift_has_the_same_label(
     shifted = np.roll(X, (down, right), (1, 2))
     assert (model.predict(shifted) == model.predict(X)).all()
     assert np.abs(model.decision_function(shifted) - model.decision_function(X)).max() < 1e-12
-    planes, moved = (
-        model.transform(images).reshape(40, 6, 8, 8) for images in (X, shifted)
-    )
+    planes, moved = (model.transform(images).reshape(40, 6, 8, 8) for images in (X, shifted))
     assert np.abs(moved - np.roll(planes, (down, right), (2, 3))).max() < 1e-12
 
 
@@ -126,7 +124,9 @@ def test_every_order_and_every_way_gives_the_same_bytes(
     one, other = (new(model).fit(IMAGES[part], Y[part]) for part in parts)
     apart = new(model)
     for part in parts:
-        apart.partial_fit(IMAGES[part].astype(draw.choice(["uint8", "float32", "float64"])), Y[part])
+        apart.partial_fit(
+            IMAGES[part].astype(draw.choice(["uint8", "float32", "float64"])), Y[part]
+        )
     whole = model.to_bytes()
     assert whole == apart.to_bytes()
     batches = ((IMAGES[part], Y[part]) for part in parts)
@@ -146,7 +146,8 @@ def test_a_file_leads_back_to_the_model(model: ShiftInvariantClassifier, tmp_pat
     model.save(path)
     again = load(path)
     assert type(again) is ShiftInvariantClassifier
-    assert again.moments_ == model.moments_ and again.to_bytes() == model.to_bytes()
+    assert again.moments_ == model.moments_
+    assert again.to_bytes() == model.to_bytes()
     assert (again.predict(IMAGES[400:500]) == model.predict(IMAGES[400:500])).all()
     # 6 channels on 8 x 8 positions: 15 pairs of 64 shifts and 6 of 34, of 10 classes.
     tensors, content = storage.load(path)
@@ -169,7 +170,8 @@ def test_moments_learnt_elsewhere_are_added(model: ShiftInvariantClassifier) -> 
 def test_settings_are_tried_without_learning_again(model: ShiftInvariantClassifier) -> None:
     other = new(model).remember(model.moments_)
     other.set_params(n_components=20, n_layers=1, eps=0.3, readout="coding")
-    assert other.moments_ is model.moments_ and len(other.network_.layers) == 1
+    assert other.moments_ is model.moments_
+    assert len(other.network_.layers) == 1
     fitted = new(other).fit(IMAGES[:400], Y[:400])
     assert (other.decision_function(IMAGES[:9]) == fitted.decision_function(IMAGES[:9])).all()
     with pytest.raises(SettingsError, match="positions changed since the model was fitted"):
@@ -178,7 +180,8 @@ def test_settings_are_tried_without_learning_again(model: ShiftInvariantClassifi
 
 def test_probabilities_are_those_of_labels(model: ShiftInvariantClassifier) -> None:
     p = model.predict_proba(IMAGES[400:600])
-    assert p.shape == (200, 10) and np.allclose(p.sum(axis=1), 1)
+    assert p.shape == (200, 10)
+    assert np.allclose(p.sum(axis=1), 1)
     assert (model.classes_[p.argmax(axis=1)] == model.predict(IMAGES[400:600])).all()
     sure = p.max(axis=1) > np.median(p.max(axis=1))
     right = model.predict(IMAGES[400:600]) == Y[400:600]
@@ -198,7 +201,7 @@ def test_what_does_not_fit_is_refused_in_one_line(model: ShiftInvariantClassifie
         ShiftInvariantClassifier(readout="quadratic").fit(X, y)
     for scaling in ({"normalize": "constant"}, {"normalize": "class", "input_range": (0, 1)}):
         with pytest.raises(SettingsError, match="expected normalize='sample'"):
-            ShiftInvariantClassifier(**scaling).fit(X, y)  # type: ignore[arg-type]
+            ShiftInvariantClassifier(**scaling).fit(X, y)
     scattering = Scattering((8, 8), 1)
     for no_grid in (scattering, Chain(features(), Root(features().n_features))):
         with pytest.raises(SettingsError, match="features lie on a grid, such as patch-planes"):
@@ -213,7 +216,7 @@ def test_what_does_not_fit_is_refused_in_one_line(model: ShiftInvariantClassifie
         with pytest.raises(DataTypeError, match="got moments of shifts: fit it instead"):
             other.remember(model.moments_)
     with pytest.raises(DataTypeError, match="expected a ShiftInvariantClassifier to merge"):
-        new(model).remember(model.moments_).merge(NearestMean().fit(X, y))  # type: ignore[arg-type]
+        new(model).remember(model.moments_).merge(NearestMean().fit(X, y))
 
 
 def test_pixels_are_one_channel_and_vectors_one_line() -> None:
@@ -225,4 +228,5 @@ def test_pixels_are_one_channel_and_vectors_one_line() -> None:
 
     plain = ShiftInvariantClassifier(features=Flatten((8, 8))).fit(IMAGES[:50], Y[:50])
     assert plain.moments_.layout.positions == (8, 8)  # type: ignore[attr-defined]
-    assert plain.n_features_out_ == 64 and len(plain.get_feature_names_out()) == 64
+    assert plain.n_features_out_ == 64
+    assert len(plain.get_feature_names_out()) == 64

@@ -7,22 +7,34 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from redunet.core.shifts.readouts import SHIFT_READOUTS
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.settings import InputSettings, Settings
+from redunet.estimators.shift_invariant import NETWORK, ShiftInvariantClassifier, ShiftSettings
 from redunet.features import FeatureMap, FeatureSettings
-from redunet.validation import documented
+from redunet.validation import documented, one_of
 
 
-@documented(FeatureSettings, Settings, InputSettings)
+@documented(FeatureSettings, Settings, ShiftSettings, InputSettings)
 @dataclass(frozen=True)
-class ModelSettings(InputSettings, Settings, FeatureSettings):
+class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
     """All settings of a model.
 
     Parameters
     ----------
     {settings}
     """
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if not self.shifts:
+            return
+        one_of("readout", self.readout, tuple(SHIFT_READOUTS))
+        if self.whitening is not None:
+            raise SettingsError(
+                "expected whitening=none with shifts=true: the network of all shifts has none"
+            )
 
     def network(self) -> Settings:
         """The settings of the network and its read-out alone."""
@@ -52,7 +64,11 @@ class ModelSettings(InputSettings, Settings, FeatureSettings):
 
     def learner(
         self, features: FeatureMap | None, device: str = "auto", memory: str | int = "2GB"
-    ) -> ReduNetClassifier:
+    ) -> ReduNetClassifier | ShiftInvariantClassifier:
         """A model that has learnt nothing yet, with a feature map made before."""
+        if self.shifts:
+            names = (*NETWORK, *InputSettings.names())
+            of_shifts = {name: getattr(self, name) for name in names}
+            return ShiftInvariantClassifier(**of_shifts, features=features, device=device)
         own = {name: getattr(self, name) for name in (*Settings.names(), *InputSettings.names())}
         return ReduNetClassifier(**own, features=features, device=device, memory=memory)

@@ -26,7 +26,7 @@ from redunet.estimators.offloading import allocate_here
 from redunet.estimators.settings import Settings, resolve_device
 from redunet.estimators.state import Kept, State
 from redunet.features import FeatureMap
-from redunet.validation import one_of
+from redunet.validation import Declared, flag, one_of, setting
 
 NETWORK = (
     "n_layers",
@@ -46,6 +46,20 @@ NETWORK = (
 
 _ROWS = 512
 """New samples at a time."""
+
+
+@dataclass(frozen=True)
+class ShiftSettings(Declared):
+    """Whether a model is the network of all shifts."""
+
+    shifts: bool = setting(
+        False,
+        flag,
+        """Whether all circular shifts of a sample are learnt with it, so that no shift changes a
+        label: a `ShiftInvariantClassifier`, for features that lie on a grid.""",
+        "bool",
+        always_saved=False,
+    )
 
 
 @dataclass(frozen=True, eq=False)

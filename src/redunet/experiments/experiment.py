@@ -16,20 +16,21 @@ from redunet.estimators.coverage import covering
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
+from redunet.estimators.shift_invariant import ShiftInvariantClassifier, ShiftSettings
 from redunet.experiments import own_data
 from redunet.experiments.streams import LabelledImages, StreamSettings, Task, class_stream
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names
 from redunet.validation import documented
 
-NETWORK = Settings.names()
+NETWORK = (*Settings.names(), *ShiftSettings.names())
 """Settings of the network and its read-out."""
 
 FEATURES = (*(name for name in FeatureSettings.names() if name != "seed"), *InputSettings.names())
 """Settings of the vectors that the network, and every method on class moments, is given."""
 
 
-@documented(StreamSettings, FeatureSettings, Settings, InputSettings)
+@documented(StreamSettings, FeatureSettings, Settings, ShiftSettings, InputSettings)
 @dataclass(frozen=True)
 class Plan(ModelSettings, StreamSettings):
     """All that decides the numbers of an experiment.
@@ -51,6 +52,7 @@ class Plan(ModelSettings, StreamSettings):
             train_per_class=self.train_per_class,
             test_per_class=self.test_per_class,
             subset_seed=self.seed,
+            test_shift=self.test_shift,
         )
 
     def feature_map(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap:
@@ -139,8 +141,9 @@ class Experiment:
     @property
     def random(self) -> bool:
         """Whether the seed makes a difference to features or stream."""
-        subset = self.plan.train_per_class or self.plan.test_per_class
-        return self.plan.random_features or self.plan.shuffle or bool(subset)
+        plan = self.plan
+        drawn = plan.train_per_class or plan.test_per_class or plan.test_shift
+        return plan.random_features or plan.shuffle or bool(drawn)
 
     @property
     def model_settings(self) -> dict[str, Any]:
@@ -187,7 +190,7 @@ class Experiment:
 
     def estimator(
         self, features: FeatureMap | None, device: str, memory: str, **changes: Any
-    ) -> ReduNetClassifier:
+    ) -> ReduNetClassifier | ShiftInvariantClassifier:
         """A model that has learnt nothing yet."""
         plan = self.plan.changed(changes) if changes else self.plan
         return plan.learner(features, device, memory)

@@ -81,12 +81,15 @@ class Task:
     data : data set
     train_rows, test_rows : ndarray of int
         Which rows of the data set belong to the task.
+    test_moves : ndarray of shape (n, 2), default=None
+        By how many pixels each test image of the data set is moved down and right.
     """
 
     classes: tuple[Any, ...]
     data: LabelledImages
     train_rows: NDArray[np.intp]
     test_rows: NDArray[np.intp]
+    test_moves: NDArray[np.intp] | None = None
 
     @property
     def x_train(self) -> NDArray[Any]:
@@ -100,8 +103,11 @@ class Task:
 
     @property
     def x_test(self) -> NDArray[Any]:
-        """Test samples of the task's classes."""
-        return self.data.x_test[self.test_rows]
+        """Test samples of the task's classes, moved where they are to be."""
+        samples = self.data.x_test[self.test_rows]
+        return (
+            samples if self.test_moves is None else moved(samples, self.test_moves[self.test_rows])
+        )
 
     @property
     def y_test(self) -> NDArray[Any]:
@@ -155,6 +161,13 @@ class StreamSettings(Declared):
     test_per_class: int | None = setting(
         None, whole(1, optional=True), "At most so many test samples a class.", "int or None"
     )
+    test_shift: int = setting(
+        0,
+        whole(0, 2**16),
+        """Test images are moved at random by up to so many pixels down or up and left or right;
+        what comes in from outside is 0.""",
+        "int",
+    )
 
 
 def class_stream(
@@ -166,6 +179,7 @@ def class_stream(
     train_per_class: int | None = None,
     test_per_class: int | None = None,
     subset_seed: int = 0,
+    test_shift: int = 0,
 ) -> tuple[Task, ...]:
     """Tasks of a data set: its classes, divided.
 
@@ -184,6 +198,8 @@ def class_stream(
         At most so many samples of each class, drawn without replacement.
     subset_seed : int, default=0
         Of that draw; a class's samples do not depend on the other classes.
+    test_shift : int, default=0
+        Test images are moved by up to so many pixels along each axis, drawn with that seed.
 
     Returns
     -------
@@ -207,15 +223,48 @@ def class_stream(
         raise SettingsError(
             f"expected tasks of distinct classes among {known.tolist()}, got {list(tasks)}"
         )
+    moves = _moves(data, test_shift, subset_seed) if test_shift else None
     return tuple(
         Task(
             tuple(task),
             data,
             _rows(data.y_train, known, task, train_per_class, subset_seed),
             _rows(data.y_test, known, task, test_per_class, subset_seed + 1),
+            moves,
         )
         for task in tasks
     )
+
+
+def moved(images: NDArray[Any], moves: NDArray[np.intp]) -> NDArray[Any]:
+    """Images moved within their frame; what comes in from outside is 0.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n, height, width[, channels])
+    moves : ndarray of shape (n, 2)
+        Pixels down and right, or below zero up and left.
+
+    Examples
+    --------
+    >>> moved(np.array([[[1, 2], [3, 4]]]), np.array([[1, -1]])).tolist()
+    [[[0, 0], [2, 0]]]
+    """
+    most, (height, width) = int(np.abs(moves).max(initial=0)), images.shape[1:3]
+    around = [(0, 0), (most, most), (most, most), *[(0, 0)] * (images.ndim - 3)]
+    windows = zip(np.pad(images, around), most - moves, strict=True)
+    return np.stack([one[y : y + height, x : x + width] for one, (y, x) in windows])
+
+
+def _moves(data: LabelledImages, most: int, seed: int) -> NDArray[np.intp]:
+    """How far each test image is moved: ndarray of shape (n, 2)."""
+    shape = data.x_test.shape
+    if len(shape) < 3 or most >= min(shape[1:3]):
+        raise SettingsError(
+            f"expected images of more than {most} pixels along each side for test_shift={most}, "
+            f"got samples of shape {tuple(shape[1:])}"
+        )
+    return np.random.RandomState(seed).randint(-most, most + 1, (len(data.y_test), 2))
 
 
 def at_once(tasks: Sequence[Task]) -> Task:
@@ -225,6 +274,7 @@ def at_once(tasks: Sequence[Task]) -> Task:
         tasks[0].data,
         np.sort(np.concatenate([task.train_rows for task in tasks])),
         np.sort(np.concatenate([task.test_rows for task in tasks])),
+        tasks[0].test_moves,
     )
 
 

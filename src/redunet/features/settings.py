@@ -13,6 +13,7 @@ from redunet.features.chain import Chain
 from redunet.features.fourier import Fourier
 from redunet.features.lift import GaussianLift
 from redunet.features.mirrored import Mirrored
+from redunet.features.patch_planes import PatchPlanes
 from redunet.features.patches import PatchFilters
 from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
@@ -86,9 +87,10 @@ class FeatureSettings(Declared):
         "standardize-columns" (one for each column or pixel), "lift" (random Gaussian kernels,
         rectified), "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale
         fewer), "patches" (filters that are patches of images), "larger-patches" (two pixels wider),
-        "patches-kmeans" (centroids of patches), and of vectors "random-relu" (Gaussian
-        projections, rectified) and "fourier" (random Fourier features); or several of them side by
-        side, such as "patches+scattering".""",
+        "patches-kmeans" (centroids of patches), "patch-planes" (correlations with patches at every
+        position, for ``shifts``), and of vectors "random-relu" (Gaussian projections, rectified)
+        and "fourier" (random Fourier features); or several of them side by side, such as
+        "patches+scattering".""",
         "str",
     )
     statistics_from: str = setting(
@@ -240,6 +242,17 @@ def _patches(source: Any, wider: int = 0) -> Callable[[FeatureSettings, Images],
     )
 
 
+def _patch_planes(settings: FeatureSettings, images: Images) -> FeatureMap:
+    return PatchPlanes.learn(
+        images,
+        settings.seed,
+        settings.n_filters,
+        settings.patch_size,
+        threshold=settings.threshold,
+        root=settings.root,
+    )
+
+
 def _random_relu(settings: FeatureSettings, samples: Images) -> FeatureMap:
     if settings.centred:
         return RandomReLU.learn(samples, settings.seed, settings.width)
@@ -279,6 +292,7 @@ _NAMED.update(
             _patches("random", wider=2), learns=_always, random=True, local=True
         ),
         "patches-kmeans": Named(_patches("kmeans"), learns=_always, random=True, local=True),
+        "patch-planes": Named(_patch_planes, learns=_always, random=True),
         "random-relu": Named(_random_relu, learns=_if_centred, random=True),
         "fourier": Named(_fourier, learns=_if_centred, random=True),
     }

@@ -120,9 +120,9 @@ def integers(R: Tensor, primes: Primes = PRIMES) -> Tensor:
     Tensor of shape (...), int64
     """
     (first, second, third), a = primes, R[0]
-    b = _reduce_one((R[1] - a) * balanced(pow(first, -1, second), second), second)
-    c = _reduce_one((R[2] - a) * balanced(pow(first, -1, third), third) - b, third)
-    c = _reduce_one(c.mul_(balanced(pow(second, -1, third), third)), third)
+    b = reduce_one_((R[1] - a) * balanced(pow(first, -1, second), second), second)
+    c = reduce_one_((R[2] - a) * balanced(pow(first, -1, third), third) - b, third)
+    c = reduce_one_(c.mul_(balanced(pow(second, -1, third), third)), third)
     high = c.mul_(second).add_(b)  # at most 2⁴³
     return high.to(torch.int64).mul_(first).add_(a.to(torch.int64))
 
@@ -132,8 +132,10 @@ def fits(R: Tensor) -> bool:
     return bool((reduce_(residues(integers(R)) - R) == 0).all())
 
 
-def _reduce_one(x: Tensor, prime: int) -> Tensor:
-    return x.sub_((x * (1 / prime)).add_(_WHOLE).sub_(_WHOLE).mul_(prime))
+def reduce_one_(x: Tensor, prime: int) -> Tensor:
+    """As `reduce_`, by one prime: x may have any shape."""
+    # The product with the prime is exact, so it makes no difference whether it is fused.
+    return x.sub_((x * (1 / prime)).add_(_WHOLE).sub_(_WHOLE), alpha=prime)
 
 
 @lru_cache

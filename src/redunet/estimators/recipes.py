@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from redunet.estimators.checked_input import one_line_errors
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.settings import resolve_device
+from redunet.estimators.shift_invariant import ShiftInvariantClassifier
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,27 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "n_components": 50,
             },
         ),
+        "invariant": Recipe(
+            "Small images whose things may lie anywhere: no circular shift changes a label.",
+            "32 channels of every pixel, a file of 30 MB for ten classes of 28 x 28 pixels.",
+            "",
+            {
+                "features": "patch-planes",
+                "n_filters": 16,
+                "patch_size": 11,
+                "threshold": 0.5,
+                "root": True,
+                "shifts": True,
+                "n_layers": 1,
+                "eps": 0.2,
+                "step": 0.5,
+                "step_kind": "relative",
+                "sharpness": 100.0,
+                "sharpness_kind": "relative",
+                "readout": "coding",
+                "dtype": "float32",
+            },
+        ),
         "embeddings": Recipe(
             "Vectors from an encoder of texts or images, hundreds of features and of classes.",
             "As many features as the encoder gives; with 384, a file of 41 MB for 150 classes of "
@@ -295,6 +317,16 @@ def model_settings(
     return ModelSettings().changed({**settings, **(changes or {})})
 
 
+@overload
+def from_recipe(
+    name: Literal["invariant"],
+    images: ArrayLike | None = None,
+    *,
+    device: str = "auto",
+    memory: str = "2GB",
+    **changes: Any,
+) -> ShiftInvariantClassifier: ...
+@overload
 def from_recipe(
     name: str,
     images: ArrayLike | None = None,
@@ -302,16 +334,24 @@ def from_recipe(
     device: str = "auto",
     memory: str = "2GB",
     **changes: Any,
-) -> ReduNetClassifier:
+) -> ReduNetClassifier: ...
+def from_recipe(
+    name: str,
+    images: ArrayLike | None = None,
+    *,
+    device: str = "auto",
+    memory: str = "2GB",
+    **changes: Any,
+) -> ReduNetClassifier | ShiftInvariantClassifier:
     """A classifier with the settings of a recipe, that has learnt nothing yet.
 
     Parameters
     ----------
     name : str
         "paper-mnist", "paper-cifar10", "images-fast", "images-best", "images-cpu",
-        "images-plain", "images-fixed", "images-small", "embeddings", "embeddings-wide",
-        "features", "tables" or "directions"; `redunet recipes` says what each is for, what it
-        takes and what it reached.
+        "images-plain", "images-fixed", "images-small", "invariant", "embeddings",
+        "embeddings-wide", "features", "tables" or "directions"; `redunet recipes` says what each
+        is for, what it takes and what it reached.
     images : array-like of shape (n, height, width[, channels]) or (n, d), default=None
         What filters and statistics are learnt from, and what later samples look
         like: those of the first task, so that nothing leaks from later ones.
@@ -324,7 +364,7 @@ def from_recipe(
 
     Returns
     -------
-    ReduNetClassifier
+    ReduNetClassifier, or ShiftInvariantClassifier for "invariant"
 
     Examples
     --------

@@ -10,21 +10,22 @@ device and in any order; three primes tell the integers, as `redunet.core.residu
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from redunet.core.residues import Primes, balanced, integers, product, reduce_
+from redunet.core.residues import Primes, balanced, integers, reduce_one_
 from redunet.core.shifts.layout import Layout
 from redunet.errors import DataError
 
-_TERMS = 2**9
-"""Samples whose products are added before remainders are taken: at most 2⁵¹."""
+_TERMS = 2**10
+"""Products added before remainders are taken: a sum of at most 2⁵², exact in float64."""
 
-_CACHED = 2**22
-"""Numbers of all transformed samples at a time, about."""
+_CACHED = 2**19
+"""Numbers of samples transformed at a time, about."""
 
 
 class Correlator:
@@ -40,7 +41,7 @@ class Correlator:
     def __init__(self, layout: Layout, device: str = "cpu") -> None:
         self._layout, self._device = layout, device
         self._primes = primes_for(layout.positions)
-        self._forward = [_powers(n, self._primes, 1).to(device) for n in layout.positions]
+        self._forward = [_powers(layout.positions, q, 1, device) for q in self._primes]
         # Of each pair of opposite frequencies, one has the products of the other, transposed.
         self._half = layout.frequencies.to(device)
         self._other = layout.opposite[layout.frequencies].to(device)
@@ -51,7 +52,7 @@ class Correlator:
     @property
     def rows_at_once(self) -> int:
         """Samples to add at a time."""
-        return max(1, min(_TERMS, _CACHED // (3 * self._layout.d)))
+        return max(1, min(_TERMS, _CACHED // self._layout.d))
 
     def add(self, X: Tensor) -> None:
         """Add the correlations of samples.
@@ -61,13 +62,12 @@ class Correlator:
         X : Tensor of shape (rows, d), float64
             Whole numbers of at most 2²⁰ in size; at most `rows_at_once` of them.
         """
-        rows, C = len(X), self._layout.channels
-        planes = X.to(self._device).reshape(rows * C, *self._layout.positions)
-        spectrum = self._transformed(planes.expand(3, *planes.shape), self._forward)
-        spectrum = spectrum.reshape(3, rows, C, -1).permute(0, 3, 2, 1)
-        left, right = spectrum[:, self._other], spectrum[:, self._half]
-        self._products += left @ right.mT
-        reduce_(self._products, self._primes)
+        X = X.to(self._device).reshape(-1, self._layout.n)
+        for products, powers, q in zip(self._products, self._forward, self._primes, strict=True):
+            spectrum = transformed(X, powers, q).reshape(-1, self._layout.channels, self._layout.n)
+            spectrum = spectrum.permute(2, 1, 0)
+            products += spectrum[self._other] @ spectrum[self._half].mT
+            reduce_one_(products, q)
 
     def finish(self) -> Tensor:
         """The correlations of all samples added.
@@ -82,20 +82,44 @@ class Correlator:
         whole = self._products.new_empty(3, len(first), n)
         whole[..., self._half] = self._products[:, :, first, second].mT
         whole[..., self._other] = self._products[:, :, second, first].mT
-        backward = [_powers(size, self._primes, -1).to(self._device) for size in layout.positions]
-        shaped = whole.reshape(3, len(first), *layout.positions)
-        scale = [balanced(pow(n, -1, q), q) for q in self._primes]
-        found = self._transformed(shaped, backward).reshape(whole.shape)
-        found = reduce_(found * found.new_tensor(scale)[:, None, None], self._primes)
-        return integers(found, self._primes).cpu()
+        for planes, q in zip(whole, self._primes, strict=True):
+            back = transformed(planes, _powers(layout.positions, q, -1, self._device), q)
+            planes.copy_(reduce_one_(back.mul_(balanced(pow(n, -1, q), q)), q))
+        return integers(whole, self._primes).cpu()
 
-    def _transformed(self, planes: Tensor, powers: list[Tensor]) -> Tensor:
-        """Each plane, (3, m, *positions), transformed along all of its axes."""
-        m = planes.shape[1]
-        for W in reversed(powers):  # the last axis is transformed and becomes the first
-            turned = product(planes.reshape(3, -1, len(W[0])), W, self._primes)
-            planes = turned.reshape(planes.shape).movedim(-1, 2)
-        return planes.reshape(3, m, *self._layout.positions)
+
+def transformed(planes: Tensor, powers: Sequence[Tensor], q: int) -> Tensor:
+    """Planes, (m, n), transformed along all axes modulo a prime.
+
+    Parameters
+    ----------
+    planes : Tensor of shape (m, n), float64
+        Of at most 2²¹ in size.
+    powers : sequence of Tensors, one of shape (size, size) for each axis
+    q : int
+
+    Returns
+    -------
+    Tensor of shape (m, n), float64, reduced
+    """
+    out, after = planes, 1  # positions along later axes
+    for W in reversed(powers):
+        size = len(W)
+        if after == 1:
+            out = _product(out.reshape(-1, size), W, q)
+        else:
+            out = _product(W, out.reshape(-1, size, after), q)
+        after *= size
+    return out.reshape(planes.shape)
+
+
+def _product(A: Tensor, B: Tensor, q: int) -> Tensor:
+    """A B modulo a prime, of stacks of matrices."""
+    out = reduce_one_(A[..., :_TERMS] @ B[..., :_TERMS, :], q)
+    for start in range(_TERMS, A.shape[-1], _TERMS):
+        part = slice(start, start + _TERMS)
+        out = reduce_one_(out.add_(A[..., part] @ B[..., part, :]), q)
+    return out
 
 
 @lru_cache
@@ -123,15 +147,14 @@ def primes_for(positions: tuple[int, ...]) -> Primes:
 
 
 @lru_cache
-def _powers(n: int, primes: Primes, sign: int) -> Tensor:
-    """w^(sign i j) with w a root of unity of order n, for each prime: (3, n, n), float64."""
-    exponents = torch.arange(n)[:, None] * torch.arange(n) * sign % n
+def _powers(positions: tuple[int, ...], q: int, sign: int, device: str) -> tuple[Tensor, ...]:
+    """w^(sign i j) with w a root of unity of order n modulo q, (n, n), for each axis."""
     tables = []
-    for q in primes:
-        w = pow(_generator(q), (q - 1) // n, q)
-        table = torch.tensor([balanced(pow(w, i, q), q) for i in range(n)], dtype=torch.float64)
-        tables.append(table[exponents])
-    return torch.stack(tables)
+    for n in positions:
+        w = pow(_generator(q), sign * (q - 1) // n, q)
+        powers = torch.tensor([balanced(pow(w, i, q), q) for i in range(n)], dtype=torch.float64)
+        tables.append(powers[torch.arange(n)[:, None] * torch.arange(n) % n].to(device))
+    return tuple(tables)
 
 
 @lru_cache

@@ -1,21 +1,33 @@
-"""Responses of patch filters at every position: channels over a grid, for the network of shifts."""
+"""Correlations with patches at every position: channels over a grid, for the network of shifts."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, unfold
 
+from redunet.errors import DataError
 from redunet.features.base import register
 from redunet.features.checks import check_shape
-from redunet.features.patches import _RESPONSE_GRID, PatchFilters
+from redunet.features.patches import (
+    _FILTER_GRID,
+    _RESPONSE_GRID,
+    PatchFilters,
+    _check,
+    _patches,
+)
 from redunet.features.pixels import whole_pixels
 from redunet.features.root import rounded_root
 from redunet.validation import flag
+
+_LEAST_CONTRAST = 0.2
+"""Of a patch that becomes a filter, as a share of the largest deviation of pixels drawn."""
 
 _BATCH_BYTES = 2**24
 """What the patches of one pass may take."""
@@ -24,29 +36,30 @@ _BATCH_BYTES = 2**24
 @register
 @dataclass(frozen=True, eq=False)
 class PatchPlanes:
-    """What `PatchFilters` responds at each position of an image whose opposite borders meet.
+    """How much an image looks like given patches at each position, as if opposite borders met.
 
-    With t the product of a filter and the patch around a position, max(t − θ, 0) and
-    max(−t − θ, 0) are two channels. Nothing is pooled, and patches reach over the borders: shifting
-    an image circularly shifts its features, to the last bit. A flat patch has no response.
+    A filter is a patch too, and t its correlation with the patch around a position, from −1 to 1
+    (and nearly 0 where that is almost flat): max(t − θ, 0) and max(−t − θ, 0) are two channels.
+    Nothing is pooled, and patches reach over the borders: shifting an image circularly shifts its
+    features, to the last bit. Made by `learn`.
 
     Parameters
     ----------
     input_shape : (int, int) or (int, int, int)
         Height, width and, where there are some, channels.
     filters : Tensor of shape (n_filters, channels · patch_size²), float64
-        As those of `PatchFilters`.
+        As those of `PatchFilters`, of sum 0.
     patch_size : int
     threshold : float
         θ.
     root : bool, default=False
-        Whether the square root of each response is taken.
+        Whether the square root of each value is taken.
 
     Examples
     --------
     >>> import numpy as np
     >>> images = np.random.RandomState(0).randint(0, 256, (20, 12, 10), dtype=np.uint8)
-    >>> features = PatchPlanes.learn(images, seed=0, n_filters=4)
+    >>> features = PatchPlanes.learn(images, seed=0, n_filters=4, patch_size=6)
     >>> features.positions, features.n_features  # 2 signs · 4 filters · 12 · 10
     ((12, 10), 960)
     >>> planes = features(torch.from_numpy(images)).reshape(20, 8, 12, 10)
@@ -70,17 +83,44 @@ class PatchPlanes:
         images: Any,
         seed: int,
         n_filters: int,
-        patch_size: int = 6,
+        patch_size: int = 11,
         *,
-        threshold: float = 0.25,
+        threshold: float = 0.0,
         root: bool = False,
-        source: Literal["random", "kmeans"] = "random",
     ) -> PatchPlanes:
-        """Filters from patches of given images; parameters as for `PatchFilters.learn`."""
-        learnt = PatchFilters.learn(
-            images, seed, n_filters, patch_size, cells=1, threshold=threshold, source=source
-        )
-        return cls(learnt.input_shape, learnt.filters, patch_size, learnt.threshold, root)
+        """Filters that are patches of given images, whole-numbered, (n, height, width[, channels]).
+
+        Images of the first task leak nothing from later ones. Patches of little contrast are left
+        out.
+
+        Parameters
+        ----------
+        images : array or Tensor of shape (n, *input_shape)
+        seed : int
+            Of the choice of patches.
+        n_filters : int
+        patch_size : int, default=11
+        threshold, root
+            As for the class.
+        """
+        input_shape = tuple(np.shape(images)[1:])
+        _check(input_shape, n_filters, patch_size, 1, threshold, 0.0)
+        drawn = _patches(images, patch_size, np.random.RandomState(seed))
+        drawn -= drawn.mean(axis=1, keepdims=True)
+        deviations = drawn.std(axis=1)
+        chosen = drawn[deviations > _LEAST_CONTRAST * deviations.max()][:n_filters]
+        if len(chosen) < n_filters:
+            raise DataError(
+                f"expected at least {n_filters} patches that are not flat to make filters of, "
+                f"got {len(chosen)}: give more images, or ask for fewer filters"
+            )
+        # Of unit length, and of patches that have the deviation 1.
+        scale = _FILTER_GRID / np.linalg.norm(chosen, axis=1) / math.sqrt(chosen.shape[1])
+        filters = np.round(chosen * scale[:, None])
+        largest = np.abs(filters).argmax(axis=1)
+        # Of sum zero in spite of rounding, so that a flat patch has no response.
+        filters[np.arange(n_filters), largest] -= filters.sum(axis=1)
+        return cls(input_shape, torch.from_numpy(filters), patch_size, float(threshold), root)
 
     def __post_init__(self) -> None:
         flag("root", self.root)

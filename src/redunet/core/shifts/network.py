@@ -216,7 +216,7 @@ def build_shift_network(
     >>> moments = ShiftMoments(Layout(1, (4,))).update(X, ["close", "apart"])
     >>> network = build_shift_network(moments, eps=0.5, schedule=Schedule(3, 0.5, 0.9))
     >>> [round(rate.delta_R, 3) for rate in network.rates()]
-    [0.071, 0.088, 0.105]
+    [0.257, 0.418, 0.563]
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")

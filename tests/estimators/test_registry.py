@@ -55,6 +55,7 @@ def test_names_that_people_use_and_short_ones() -> None:
         "fecam",
         "ranpac",
         "klda",
+        "shift-invariant",
     ]
     for name, kind in {"linear-discriminant": "lda", "nearest-mean": "ncm"}.items():
         assert estimators.estimator_named(name) is estimators.estimator_named(kind)

@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_refused_in_one_line(model: ShiftInvariantClassifie
     with pytest.raises(DataTypeError, match="expected moments of shifts, got moments of vectors"):
         ShiftInvariantClassifier().remember(NearestMean().fit(X, y).moments_)
     for other in (ReduNetClassifier(), NearestMean()):
-        with pytest.raises(DataTypeError, match="got moments of shifts: fit it instead"):
+        with pytest.raises(DataTypeError, match="got moments of shifts: only"):
             other.remember(model.moments_)
     with pytest.raises(DataTypeError, match="expected a ShiftInvariantClassifier to merge"):
         new(model).remember(model.moments_).merge(NearestMean().fit(X, y))

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 SHAPES = {"grey": (9, 9), "colour": (8, 8, 3)}
 WIDER = {"grey": (16, 15), "colour": (15, 16, 3)}
-"""For recipes with scattering, whose windows take more room."""
+"""For recipes with scattering or large patches, which take more room."""
 SMALLER: dict[str, Any] = {"n_filters": 4, "n_kernels": 2, "n_scales": 2, "pool": 4, "width": 40}
 
 
@@ -42,7 +42,7 @@ class Case:
 
     def fresh(self) -> ReduNetClassifier:
         """One that has learnt nothing, with features of the same first task."""
-        return ReduNetClassifier(**self.joint.get_params(deep=False))
+        return type(self.joint)(**self.joint.get_params(deep=False))
 
     def taught(self, *parts: NDArray[Any]) -> ReduNetClassifier:
         """One that has learnt parts of the images, one after another."""
@@ -76,7 +76,8 @@ def case(request: pytest.FixtureRequest) -> Case:
     name, kind = request.param
     X: NDArray[Any]
     new: NDArray[Any]
-    shape = (WIDER if "scattering" in Experiment.of(recipe=name).plan.features else SHAPES)[kind]
+    features = Experiment.of(recipe=name).plan.features
+    shape = (WIDER if "scattering" in features or "planes" in features else SHAPES)[kind]
     X, y = images_of(shape, classes=3, per_class=14, seed=1)
     new, _ = images_of(shape, classes=3, per_class=6, seed=2)
     if name == "features":  # vectors, such as an encoder gives, neither whole nor of one sign

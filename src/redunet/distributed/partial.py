@@ -23,8 +23,8 @@ from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
-from redunet.errors import DataError, ReduNetError
-from redunet.estimators import Estimator
+from redunet.errors import DataError, ReduNetError, SettingsError
+from redunet.estimators import Estimator, ShiftInvariantClassifier
 from redunet.user_data import Wanted, open_source
 from redunet.user_data.for_model import check_columns
 from redunet.user_data.labelled import change
@@ -54,6 +54,11 @@ class Job:
     @classmethod
     def of(cls, model: Estimator, kind: type | None) -> Job:
         """The job of a model that has learnt nothing."""
+        if isinstance(model, ShiftInvariantClassifier):
+            raise SettingsError(
+                "expected a model of vectors to learn in several processes, got a shift-invariant "
+                "one: learn it in one, or learn several and merge them"
+            )
         return cls(_version.__version__, pickle.dumps(model), kind)
 
     def open(self) -> Estimator:

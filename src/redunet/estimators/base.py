@@ -247,7 +247,7 @@ class MomentEstimator(Fitted):
         if type(moments) is not type(self._no_moments(moments.n_features)):
             raise DataTypeError(
                 f"expected moments of vectors for a {type(self).__name__}, got moments of shifts: "
-                f"fit it instead"
+                f"only a ShiftInvariantClassifier is made of these"
             )
         self._check_parameters(moments.n_features)
         return self._set_moments(State(embedding, None, moments), moments)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from redunet.errors import SettingsError
+from redunet.estimators import CLOSED_FORM
 from redunet.estimators.inspection import rates_by_layer
 from redunet.experiments.ablation import ablation, check_variants
 from redunet.experiments.equivalence import joint_check
@@ -90,6 +92,12 @@ class Runs:
 
     def _check(self) -> None:
         settings = {}
+        for method in self.methods:
+            if self.experiment.plan.shifts and method.key in CLOSED_FORM:
+                raise SettingsError(
+                    f"expected methods that can learn shifts with shifts=true, got {method.key}: "
+                    f"leave it out of --methods"
+                )
         for method, seed in self._each():
             folder, tasks = self._folder(method.key, seed), self.tasks(seed)
             settings[folder] = method.run_settings(tasks, seed)

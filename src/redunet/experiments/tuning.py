@@ -321,7 +321,11 @@ def tune_experiment(
     x = x if features is not None else x.reshape(len(x), -1)
     how: dict[str, Any] = {"per_class": per_class, "seed": experiment.seed, "most": most}
     how["progress"] = progress
-    if method == "redunet":
+    if method == "redunet" and experiment.plan.shifts:
+        shifts: Any = experiment.estimator(features, device, memory)
+        grid = {**grid, **({"n_components": list(n_components)} if n_components else {})}
+        found = tune_closed_form(shifts, x, y, grid, held_out=_validation(data, y), **how)
+    elif method == "redunet":
         model = experiment.estimator(features, device, memory)
         found = tune(model, x, y, grid, n_components=n_components, paper_rule=paper_rule, **how)
     else:

@@ -14,7 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import Label
 from redunet.errors import DataError, SettingsError
-from redunet.estimators import ClosedForm, Estimator, FeCAM, ReduNetClassifier
+from redunet.estimators import (
+    ClosedForm,
+    Estimator,
+    FeCAM,
+    ReduNetClassifier,
+    ShiftInvariantClassifier,
+)
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import Settings, parse_memory
 from redunet.export.checking import Answers, compare, drawn_vectors, random_samples
@@ -116,6 +122,10 @@ def export(
     """
     path = Path(path)
     chosen = format_of(path, file_format)
+    if isinstance(model, ShiftInvariantClassifier):
+        raise SettingsError(
+            "expected a model that can be exported, got a shift-invariant one: use it with redunet"
+        )
     if layers not in ("auto", "all"):
         raise SettingsError(f"expected layers to be auto or all, got {layers!r}")
     if without_features:

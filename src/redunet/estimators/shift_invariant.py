@@ -129,7 +129,7 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     sharpness_kind : {"absolute", "relative"}, default="relative"
         As for `ReduNetClassifier`, where m and n_j count shifts as samples.
     n_components : int, default=None
-        Dimension of each class's subspace in the read-out; None means a quarter of the features.
+        Dimension of each class's subspace in the read-out; None means an eighth of the features.
         A wave takes two dimensions, of which one alone would not be shift-invariant.
     readout : {"subspace", "coding"}, default="subspace"
         "subspace" gives the class whose principal subspace is nearest, "coding" the one whose code
@@ -297,12 +297,7 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _solution(self, state: State, device: str) -> ShiftAnswers:
         network, settings = self._network(state, device), self._settings()
         d = state.moments.n_features
-        n_components = self.n_components or max(1, d // 4)
-        if self.readout == "subspace" and n_components >= max(2, d):
-            raise SettingsError(
-                f"expected n_components below n_features = {d}, got {self.n_components}: "
-                f"a subspace must leave something out"
-            )
+        n_components = components(settings, d)
         readout = state.kept.get(
             "readout",
             (network, self.readout, n_components),
@@ -349,6 +344,13 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     @property
     def _n_features_out(self) -> int:
         return self.n_features_out_
+
+
+def components(settings: Settings, d: int) -> int:
+    """Dimension of the classes' subspaces in d dimensions: where not set, an eighth of them."""
+    if settings.n_components is None:
+        return max(1, d // 8)
+    return settings.components(d) if d > 1 else 1
 
 
 def _of_shifts(moments: ClassMoments) -> ShiftMoments:

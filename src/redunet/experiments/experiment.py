@@ -17,6 +17,7 @@ from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.estimators.shift_invariant import ShiftInvariantClassifier, ShiftSettings
+from redunet.estimators.shift_invariant import components as of_shifts
 from redunet.experiments import own_data
 from redunet.experiments.streams import LabelledImages, StreamSettings, Task, class_stream
 from redunet.features import FeatureMap, FeatureSettings
@@ -197,7 +198,8 @@ class Experiment:
 
     def components(self, n_features: int) -> int:
         """The dimension of the subspaces of the read-out; too large a number is an error."""
-        return self.plan.network().components(n_features)
+        network = self.plan.network()
+        return (of_shifts if self.plan.shifts else Settings.components)(network, n_features)
 
     def doubts(self, data: LabelledImages) -> list[str]:
         """Why ReduNet's settings cannot work on data whose values are its features."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from redunet.errors import SettingsError
-from redunet.experiments.streams import class_stream
+from redunet.experiments.streams import at_once, class_stream, moved
 
 
 def data(k: int = 10, n: int = 12) -> Any:
@@ -77,3 +77,44 @@ def test_a_class_keeps_its_samples_whatever_the_tasks_are() -> None:
 def test_bad_divisions_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         class_stream(data(), **arguments)
+
+
+def images(channels: tuple[int, ...] = ()) -> Any:
+    found = data(3)
+    draw = np.random.RandomState(0)
+    for part in ("train", "test"):
+        pixels = draw.randint(1, 256, (36, 6, 5, *channels), dtype=np.uint8)
+        setattr(found, f"x_{part}", pixels)
+    return found
+
+
+def test_images_are_moved_and_zero_comes_in() -> None:
+    one = np.arange(1, 7).reshape(1, 2, 3)
+    assert moved(one, np.array([[0, 1]])).tolist() == [[[0, 1, 2], [0, 4, 5]]]
+    assert moved(one, np.array([[-1, -2]])).tolist() == [[[6, 0, 0], [0, 0, 0]]]
+    assert moved(one, np.array([[0, 0]])).tolist() == one.tolist()
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_test_images_alone_are_moved_each_by_its_own_way(channels: tuple[int, ...]) -> None:
+    toy = images(channels)
+    tasks, still = class_stream(toy, 3, test_shift=2, subset_seed=4), class_stream(toy, 3)
+    seen = set()
+    for task, plain in zip(tasks, still, strict=True):
+        assert (task.x_train == plain.x_train).all()
+        for image, before in zip(task.x_test, plain.x_test, strict=True):
+            ways = [(a, b) for a in range(-2, 3) for b in range(-2, 3)]
+            [way] = [w for w in ways if (moved(before[None], np.array([w]))[0] == image).all()]
+            seen.add(way)
+    assert len(seen) > 12
+    whole = at_once(tasks).x_test
+    each = np.concatenate([task.x_test for task in tasks])
+    assert sorted(map(bytes, whole)) == sorted(map(bytes, each))
+    same = class_stream(toy, tasks=[[1]], test_shift=2, subset_seed=4)[0]
+    assert (same.x_test == tasks[1].x_test).all()
+
+
+def test_only_images_that_are_large_enough_can_be_moved() -> None:
+    for what, most in ((data(), 1), (images(), 5)):
+        with pytest.raises(SettingsError, match=f"for test_shift={most}, got samples of shape"):
+            class_stream(what, 1, test_shift=most)

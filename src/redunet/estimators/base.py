@@ -60,6 +60,9 @@ class MomentEstimator(Fitted):
     input_range: tuple[float, float] | None
     device: str
 
+    _remembers: ClassVar[type[ClassMoments]] = ClassMoments
+    """The kind of table that samples are learnt into."""
+
     _of_embedding: ClassVar[str] = "features, normalize or input_range"
     """Parameters that cannot change once something is learnt."""
 
@@ -244,7 +247,7 @@ class MomentEstimator(Fitted):
                 f"expected moments of {embedding.n_features(n_columns)} features, got "
                 f"{moments.n_features}: pass moments learnt through the same features"
             )
-        if type(moments) is not type(self._no_moments(moments.n_features)):
+        if type(moments) is not self._remembers:
             raise DataTypeError(
                 f"expected moments of vectors for a {type(self).__name__}, got moments of shifts: "
                 f"only a ShiftInvariantClassifier is made of these"

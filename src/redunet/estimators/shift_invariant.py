@@ -171,6 +171,7 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     """
 
     kind = "shift-invariant"
+    _remembers = ShiftMoments
     _of_embedding = "features, normalize, input_range or positions"
 
     def __init__(

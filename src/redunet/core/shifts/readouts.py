@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.linalg import cholesky
-from redunet.core.shifts.network import ShiftNetwork
+from redunet.core.shifts.network import ShiftNetwork, norms
 from redunet.core.subspaces import GRID_NOISE
 
 
@@ -31,12 +31,12 @@ class NearestShiftSubspace:
 
     Parameters
     ----------
-    bases : tuple of k pairs
-        Frequencies, (f,), and orthonormal columns at each, (f, C, r), complex; columns of zeros
-        where a frequency has fewer than others.
+    bases : tuple of k lists of pairs
+        Frequencies, (f,), and orthonormal columns at each, (f, C, r), complex: those with about as
+        many columns together, with columns of zeros where one has fewer.
     """
 
-    bases: tuple[tuple[Tensor, Tensor], ...]
+    bases: tuple[list[tuple[Tensor, Tensor]], ...]
 
     @classmethod
     def from_network(cls, network: ShiftNetwork, n_components: int) -> NearestShiftSubspace:
@@ -62,27 +62,47 @@ class NearestShiftSubspace:
             kept = torch.zeros_like(each, dtype=torch.bool)
             kept[order[taken]] = True
             kept = kept.view_as(values)
-            where = kept.any(dim=1).nonzero()[:, 0]
-            width = int(kept.sum(dim=1).amax())
             # eigh sorts ascending: the last columns are the ones of the largest values.
-            basis = (vectors * kept[:, None])[where][..., values.shape[1] - width :]
-            bases.append((where, basis.to(dtype)))
+            columns = (vectors * kept[:, None]).flip(2)
+            bases.append(
+                [
+                    (where, columns[where][..., :width].to(dtype))
+                    for where, width in _alike(kept.sum(dim=1).tolist())
+                ]
+            )
         return cls(tuple(bases))
 
     @property
     def dimensions(self) -> list[int]:
         """How many waves each class has."""
-        return [int((basis.abs().sum(dim=1) > 0).sum()) for _, basis in self.bases]
+        return [
+            sum(int((basis.abs().sum(dim=1) > 0).sum()) for _, basis in parts)
+            for parts in self.bases
+        ]
 
     def scores(self, U: Tensor) -> Tensor:
         """Minus the squared distances from the subspaces, (rows, k), of samples, (F, rows, C)."""
-        inside = [
-            torch.linalg.vector_norm(U[where] @ basis.conj(), dim=(0, 2)).square()
-            for where, basis in self.bases
-        ]
-        energy = torch.linalg.vector_norm(U, dim=(0, 2)).square()
-        residuals: Tensor = energy[:, None] - torch.stack(inside, dim=1)
-        return -residuals.clamp_(min=0).to(torch.float64)
+        energy = norms(U).square()
+        outside = []
+        for parts in self.bases:
+            left = energy.clone()
+            for where, basis in parts:
+                left -= norms(U[where] @ basis.conj()).square()
+            outside.append(left)
+        residuals = torch.stack(outside, dim=1).clamp_(min=0)
+        return -residuals.to(torch.float64)
+
+
+def _alike(numbers: list[int]) -> list[tuple[Tensor, int]]:
+    """Places of numbers that are within a power of two, and the largest of these numbers."""
+    groups: dict[int, list[int]] = {}
+    for place, number in enumerate(numbers):
+        if number:
+            groups.setdefault(number.bit_length(), []).append(place)
+    return [
+        (torch.tensor(places), max(numbers[place] for place in places))
+        for _, places in sorted(groups.items())
+    ]
 
 
 @dataclass(frozen=True, eq=False)

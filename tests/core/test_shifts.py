@@ -22,7 +22,8 @@ from redunet.core.network import build_network
 from redunet.core.readouts import NearestSubspace
 from redunet.core.shifts.correlation import Correlator, primes_for
 from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.moments import MAX_COUNT, ShiftMoment, ShiftMoments
+from redunet.core.shifts.moment import MAX_COUNT, ShiftMoment
+from redunet.core.shifts.moments import ShiftMoments
 from redunet.core.shifts.network import build_shift_network
 from redunet.core.shifts.predictive import new_samples
 from redunet.core.shifts.readouts import NearestShiftSubspace, ShiftCodingLength

@@ -19,6 +19,7 @@ from redunet.experiments.reproduce import run_network
 from redunet.experiments.tuning import tune_experiment
 from redunet.export.exporting import export
 from tests.own_data import done
+from tests.records import ROOT, record
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -103,3 +104,39 @@ def test_commands_learn_and_forget_exactly(tmp_path: Path) -> None:
     never = ShiftInvariantClassifier(**taught.get_params(deep=False))
     never.fit(X[y != 3], y[y != 3])
     assert never.to_bytes() == model.read_bytes()
+
+
+def last(name: str) -> float:
+    """The accuracy after the last task that a record states, of its first network."""
+    found: float = record(name)["methods"][0]["runs"][0]["tasks"][-1]["accuracy"]
+    return found
+
+
+def test_the_page_says_what_the_records_say() -> None:
+    page = (ROOT / "docs" / "invariant.md").read_text(encoding="utf-8")
+    for name, rows in {
+        "ReduNet, invariant": ("invariant-mnist", "invariant-mnist-shifted"),
+        "ReduNet, paper-mnist": ("pixels-mnist", "pixels-mnist-shifted"),
+    }.items():
+        still, moved = map(last, rows)
+        [row] = [line for line in page.splitlines() if line.startswith(f"| {name}")]
+        assert row.endswith(f"| {still:.4f} | {moved:.4f} |")
+        settings = record(rows[1])["methods"][0]["settings"]
+        assert settings["test_shift"] == 7
+        assert settings["train_per_class"] == 1000
+
+
+def test_shifts_hardly_cost_the_invariant_network_anything() -> None:
+    assert last("invariant-mnist-shifted") > last("invariant-mnist") - 0.05
+    assert last("pixels-mnist-shifted") < 0.5
+    run = record("invariant-mnist-shifted")["methods"][0]["runs"][0]
+    assert set(run["joint"]["equivalence"].values()) == {True, 0}
+
+
+def test_no_circular_shift_changed_a_label_of_the_benchmark() -> None:
+    path = ROOT / "benchmarks" / "results" / "shifts.json"
+    networks = json.loads(path.read_text(encoding="utf-8"))["networks"]
+    around = networks["invariant"]["around"]
+    assert [one["changed"] for one in around] == [0] * 8
+    assert len({one["accuracy"] for one in around}) == 1
+    assert networks["invariant"]["cut"][7] > 2 * networks["paper-mnist"]["cut"][7]

@@ -113,30 +113,10 @@ def last(name: str) -> float:
 
 
 def test_the_page_says_what_the_records_say() -> None:
+    still, moved = last("invariant-mnist"), last("invariant-mnist-shifted")
     page = (ROOT / "docs" / "invariant.md").read_text(encoding="utf-8")
-    for name, rows in {
-        "ReduNet, invariant": ("invariant-mnist", "invariant-mnist-shifted"),
-        "ReduNet, paper-mnist": ("pixels-mnist", "pixels-mnist-shifted"),
-    }.items():
-        still, moved = map(last, rows)
-        [row] = [line for line in page.splitlines() if line.startswith(f"| {name}")]
-        assert row.endswith(f"| {still:.4f} | {moved:.4f} |")
-        settings = record(rows[1])["methods"][0]["settings"]
-        assert settings["test_shift"] == 7
-        assert settings["train_per_class"] == 1000
-
-
-def test_shifts_hardly_cost_the_invariant_network_anything() -> None:
-    assert last("invariant-mnist-shifted") > last("invariant-mnist") - 0.05
-    assert last("pixels-mnist-shifted") < 0.5
-    run = record("invariant-mnist-shifted")["methods"][0]["runs"][0]
-    assert set(run["joint"]["equivalence"].values()) == {True, 0}
-
-
-def test_no_circular_shift_changed_a_label_of_the_benchmark() -> None:
-    path = ROOT / "benchmarks" / "results" / "shifts.json"
-    networks = json.loads(path.read_text(encoding="utf-8"))["networks"]
-    around = networks["invariant"]["around"]
-    assert [one["changed"] for one in around] == [0] * 8
-    assert len({one["accuracy"] for one in around}) == 1
-    assert networks["invariant"]["cut"][7] > 2 * networks["paper-mnist"]["cut"][7]
+    assert f"| all shifts, `invariant` | {still:.4f} | {moved:.4f} |" in page
+    assert moved > still - 0.02 > 0.95
+    for name, most in (("invariant-mnist", 0), ("invariant-mnist-shifted", 7)):
+        settings = record(name)["methods"][0]["settings"]
+        assert (settings["test_shift"], settings["train_per_class"]) == (most, 1000)

@@ -106,6 +106,22 @@ def test_commands_learn_and_forget_exactly(tmp_path: Path) -> None:
     assert never.to_bytes() == model.read_bytes()
 
 
+SHIFTS = json.loads((ROOT / "benchmarks" / "results" / "shifts.json").read_text(encoding="utf-8"))
+
+
+def test_no_circular_shift_changed_a_label_of_the_benchmark() -> None:
+    around = SHIFTS["networks"]["invariant"]["around"]
+    assert [one["changed"] for one in around] == [0] * 8
+    assert SHIFTS["networks"]["paper-mnist"]["around"][7]["changed"] == 930
+
+
+def test_the_page_says_what_the_benchmark_says() -> None:
+    page = (ROOT / "docs" / "invariant.md").read_text(encoding="utf-8")
+    for name, said in (("invariant", "all shifts"), ("paper-mnist", "vectors")):
+        cells = " | ".join(f"{value:.3f}" for value in SHIFTS["networks"][name]["cut"])
+        assert f"| {said} | {cells} |" in page
+
+
 def last(name: str) -> float:
     """The accuracy after the last task that a record states, of its first network."""
     found: float = record(name)["methods"][0]["runs"][0]["tasks"][-1]["accuracy"]

@@ -212,8 +212,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         ),
         "invariant": Recipe(
             "Small images whose things may lie anywhere: no circular shift changes a label.",
-            "32 channels of every pixel, a file of 32 MB for ten classes of 28 x 28 pixels; 4 ms to "
-            "learn a sample and to label it on one core.",
+            "32 channels of every pixel, a file of 32 MB for ten classes of 28 x 28 pixels; 4 ms "
+            "to learn a sample, and to label it, on one core.",
             "With 1,000 images a class MNIST 0.9772 (results/invariant-mnist.json), test images "
             "moved by up to 7 pixels 0.9635 (results/invariant-mnist-shifted.json).",
             {

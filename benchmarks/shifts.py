@@ -106,7 +106,7 @@ def figure(record: dict[str, Any], image: NDArray[Any]) -> Figure:
     axes.set_ylim(0, 1)
     axes.grid(color="#e6e8eb", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="center left")
+    axes.legend(frameon=False, loc="lower left")
     return drawing
 
 

@@ -66,7 +66,7 @@ def test_from_recipe_makes_a_shift_invariant_classifier() -> None:
     model = from_recipe("invariant", digits.x_train[:50], **SMALL)
     assert isinstance(model, ShiftInvariantClassifier)
     assert (model.n_layers, model.eps, model.dtype) == (1, 1.0, "float32")
-    with pytest.raises(SettingsError, match="expected images for the features 'patch-planes'"):
+    with pytest.raises(SettingsError, match="for the features 'patch-planes' to be made from, got"):
         from_recipe("invariant")
     with pytest.raises(SettingsError, match="expected readout to be one of subspace, coding"):
         from_recipe("invariant", digits.x_train[:50], readout="quadratic")
@@ -133,6 +133,20 @@ def test_the_page_says_what_the_records_say() -> None:
     page = (ROOT / "docs" / "invariant.md").read_text(encoding="utf-8")
     assert f"| all shifts, `invariant` | {still:.4f} | {moved:.4f} |" in page
     assert moved > still - 0.02 > 0.95
-    for name, most in (("invariant-mnist", 0), ("invariant-mnist-shifted", 7)):
+    pixels, lost = last("pixels-mnist"), last("pixels-mnist-shifted")
+    assert f"with 20 of its 200 layers | {pixels:.4f} | {lost:.4f} |" in page
+    joint = record("invariant-mnist-shifted")["methods"][0]["runs"][0]["joint"]
+    assert joint["equivalence"] == {
+        "moments": True,
+        "network": True,
+        "file": True,
+        "labels_that_differ": 0,
+    }
+    for name, most in (
+        ("invariant-mnist", 0),
+        ("invariant-mnist-shifted", 7),
+        ("pixels-mnist", 0),
+        ("pixels-mnist-shifted", 7),
+    ):
         settings = record(name)["methods"][0]["settings"]
         assert (settings["test_shift"], settings["train_per_class"]) == (most, 1000)

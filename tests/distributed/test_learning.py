@@ -184,10 +184,10 @@ def test_a_bad_file_is_named_and_nothing_changes(client: Any, tmp_path: Path) ->
     other.write_text("\n".join(lines))
     said = refused("learn", tmp_path / "m", good, other, "--scheduler", address)
     assert said == refused("learn", tmp_path / "m", good, other)
-    assert f"{other}, row 7: Input" in said
+    assert f"{other}, row 7, column 'v0': Input" in said
     narrow = tmp_path / "narrow.csv"
     narrow.write_text("v0,label\n1,ant\n")
-    assert "got 1" in refused("learn", tmp_path / "m", narrow, "--scheduler", address)
+    assert "lacks 'v1'" in refused("learn", tmp_path / "m", narrow, "--scheduler", address)
     npz = write_npz(tmp_path / "z", ROWS)
     assert "without column names" in refused("learn", tmp_path / "m", npz, "--scheduler", address)
     assert (tmp_path / "m").read_bytes() == before

@@ -77,7 +77,8 @@ def case(request: pytest.FixtureRequest) -> Case:
     X: NDArray[Any]
     new: NDArray[Any]
     features = Experiment.of(recipe=name).plan.features
-    shape = (WIDER if "scattering" in features or "planes" in features else SHAPES)[kind]
+    wide = any(part in features for part in ("scattering", "planes", "larger"))
+    shape = (WIDER if wide else SHAPES)[kind]
     X, y = images_of(shape, classes=3, per_class=14, seed=1)
     new, _ = images_of(shape, classes=3, per_class=6, seed=2)
     if name == "features":  # vectors, such as an encoder gives, neither whole nor of one sign

@@ -32,7 +32,9 @@ def card(
 
     It is a README.md with YAML at its top, as Hugging Face reads it, to go beside the model file.
 
-    Example: redunet card birds.safetensors --record evaluation.json -o birds/README.md
+    Example:
+
+        redunet card birds.safetensors --record evaluation.json -o birds/README.md
     """
     from redunet.errors import FileAccessError
     from redunet.files import write_bytes

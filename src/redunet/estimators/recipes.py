@@ -122,7 +122,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "images-cpu": Recipe(
             "Photographs, on a processor.",
             "4,000 features of colour images of 32 x 32 pixels, a file of 0.6 GB for ten classes; "
-            "half an hour and 7 GB of memory for CIFAR-10's five tasks on two cores.",
+            "wants 12 GB of memory, and no GPU.",
             "",
             {
                 "features": "patches+larger-patches",

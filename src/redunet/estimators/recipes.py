@@ -122,8 +122,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "images-cpu": Recipe(
             "Photographs, on a processor.",
             "4,000 features of colour images of 32 x 32 pixels, a file of 0.6 GB for ten classes; "
-            "wants 12 GB of memory, and no GPU.",
-            "",
+            "half an hour of processor time and 14 GB of memory for CIFAR-10's five tasks.",
+            "CIFAR-10 0.7989 (results/images-cpu-cifar10.json).",
             {
                 "features": "patches+larger-patches",
                 "n_filters": 250,

@@ -119,7 +119,8 @@ def test_incremental_is_joint_there_too(dtype: str) -> None:
     assert np.array_equal(model.predict_proba(X), joint.predict_proba(X))
     cpu = ReduNetClassifier(n_layers=10, device="cpu", dtype=dtype).fit(X, y)
     tolerance = 1e-9 if dtype == "float64" else 1e-2
-    np.testing.assert_allclose(model.predict_proba(X), cpu.predict_proba(X), atol=tolerance)
+    here, there = (one.set_params(exact=True).predict_proba(X) for one in (cpu, model))
+    np.testing.assert_allclose(there, here, atol=tolerance)
 
 
 @pytest.mark.parametrize("method", GRADIENT)
@@ -160,6 +161,20 @@ def test_classes_of_few_samples_are_built_of_factors_as_on_the_cpu() -> None:
     here = networks[0].transform(Z, sharpness=1.0)
     there = networks[1].transform(Z.cuda(), sharpness=1.0)
     assert float((here - there.cpu()).abs().max()) < 1e-10
+
+
+@pytest.mark.parametrize("readout", ["subspace", "regression", "quadratic"])
+def test_what_waits_in_the_memory_of_the_cpu_changes_nothing(
+    readout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for per_class in (90, 400):  # in factors, in matrices
+        X, y = classes_on_subspaces(k=4, d=300, per_class=per_class, rank=80)
+        answers = []
+        for largest in (2**30, 0):
+            monkeypatch.setattr("redunet.core.second_moments.LARGEST_ON_GPU", largest)
+            model = ReduNetClassifier(n_layers=3, readout=readout, device="cuda", n_components=9)
+            answers.append(model.set_params(exact=True).fit(X, y).decision_function(X))
+        np.testing.assert_array_equal(*answers)
 
 
 def test_novelty_thresholds_and_own_labels_are_those_of_the_cpu() -> None:

@@ -46,11 +46,11 @@ def test_the_inverse_is_the_librarys_and_symmetric(d: int, rank: int | None) -> 
     assert float(log_det) == pytest.approx(float(torch.logdet(A)), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("d", [97, 200, 513])
+@pytest.mark.parametrize("d", [97, 200, 288, 513])
 def test_a_stack_is_inverted_with_the_blocks_of_a_gpu(
     d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = {"_INVERTED_WHOLE": 300, "_FACTORED_WHOLE": 300}
+    sizes = {"_INVERTED_WHOLE": 300, "_FACTORED_WHOLE": 300, "_SOLVED_WHOLE": 20}
     for name, size in sizes.items():
         monkeypatch.setattr(f"redunet.core.linalg.{name}", (size, size))
     A = positive(3, d, rank=3)

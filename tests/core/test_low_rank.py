@@ -103,6 +103,16 @@ def test_everything_is_as_in_the_plain_construction(case: str, keep: bool) -> No
     assert worst_against_plain(network, moments_of(X, y), Z) < 1e-11
 
 
+def test_large_stacks_are_treated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redunet.core.low_rank.PART_BYTES", 2 * 4 * 40 * 8)
+    X, y = samples(40, [4] * 9)
+    network = build_network(moments_of(X, y), EPS, STEPS)
+    (stack,) = parts(network)[1].stacks
+    assert [part.classes for part in stack.parts()] == [(0, 1), (2, 3), (4, 5), (6, 7), (8,)]
+    Z = unit_rows(torch.from_numpy(X[:5]))
+    assert worst_against_plain(network, moments_of(X, y), Z) < 1e-11
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(4, 30),

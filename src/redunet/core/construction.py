@@ -17,7 +17,7 @@ from redunet.core.low_rank import LowRankLayer
 from redunet.core.predictive import new_samples
 from redunet.core.rate import Coding, Rate, operators_
 from redunet.core.reduced_space import ReducedLayer
-from redunet.core.second_moments import SecondMoments
+from redunet.core.second_moments import SecondMoments, waiting_place
 
 MAX_RELATIVE_STEP = 2.0
 """Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
@@ -264,7 +264,8 @@ class Pass:
         self._gamma = new(coding.gamma)
         self._gamma_dense, self._counts_dense = self._gamma[dense], new(coding.counts)[dense]
         alphas = (coding.alpha, *(coding.alphas[j] for j in dense))
-        self._alphas = new(alphas, dtype=torch.float64)
+        self._alphas = torch.tensor(alphas, dtype=torch.float64)
+        self._shifts = new([1 / alpha for alpha in alphas])
         self._workspace = Workspace.like(here.Sigma)
         self._operators = self._new_operators() if reuse else None
         # Two places for factors, in turns: a layer refers to those it was made of. A network of one
@@ -280,11 +281,12 @@ class Pass:
 
     def layer(self, step: float) -> AbstractLayer:
         """The layer that raises the rate reduction of the moments as they are."""
+        self.now = self.now.on(self._shifts.device)
         coding, now = self._coding, self.now
         out = self._new_operators() if self._operators is None else self._operators
         rows = [stack.rows for stack in now.stacks]
         scratch, ranks = self._workspace.first, now.ranks
-        R, *dense = operators_(now.Sigma, rows, self._alphas, out, scratch, ranks)
+        R, *dense = operators_(now.Sigma, rows, self._alphas, self._shifts, out, scratch, ranks)
         rates = dict(zip(now.dense, dense, strict=True))
         M = []
         for stack in now.stacks:
@@ -315,7 +317,8 @@ class Pass:
         if not now.stacks:
             return
         if not self._reuse or not self._spare[0]:
-            self._spare[0] = [torch.empty_like(stack.B) for stack in now.stacks]
+            place = waiting_place(sum(stack.B.nbytes for stack in now.stacks), E.device)
+            self._spare[0] = [torch.empty_like(stack.B, device=place) for stack in now.stacks]
         moved = tuple(
             stack.moved(E, M, step, coding, out, self.means)
             for stack, M, out in zip(now.stacks, inverses, self._spare[0], strict=True)

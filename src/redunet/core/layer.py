@@ -287,7 +287,9 @@ class Workspace:
     @classmethod
     def like(cls, Sigma: Tensor) -> Workspace:
         """A workspace for second moments of this shape, dtype and device."""
-        d = Sigma.shape[-1]
+        g, d, _ = Sigma.shape
+        if not g:  # for E alone
+            return cls(Sigma.new_empty(1, d, d), Sigma, Sigma)
         # The operators are one more than the classes.
         n = max(at_once(Sigma) + 1, side_by_side(Sigma))
         return cls(
@@ -312,6 +314,8 @@ def move_moments_(
     Means of the classes, (g, d), are moved in place by the same maps. For shares and
     counts as tensors, (g,), that are where Sigma is, a GPU need not wait.
     """
+    if not len(Sigma):
+        return Sigma
     expand = add_identity(torch.mul(E, step, out=workspace.expand))
     pull = torch.as_tensor(gamma, dtype=C.dtype, device=C.device).mul(step)[:, None, None]
     n = torch.as_tensor(counts, dtype=C.dtype, device=C.device)

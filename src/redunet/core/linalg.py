@@ -24,6 +24,9 @@ _INVERTED_WHOLE, _FACTORED_WHOLE = (400, 400), (200, 400)
 """Matrices up to these sizes, on a CPU and on a GPU, are left to LAPACK; larger ones are halved.
 On a GPU smaller blocks would save operations, but each call takes longer than its operations."""
 
+_SOLVED_WHOLE = (400, 100)
+"""Triangles up to these sizes, on a CPU and on a GPU, are solved whole; larger ones are halved."""
+
 _CUT_INTO_STRIPS = 400
 """On a CPU, symmetric products up to this size are cut into strips; larger ones are halved first,
 since products of squares are the fastest."""
@@ -105,16 +108,19 @@ def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
 
     Returns
     -------
-    Tensor of shape (n,), float64
+    Tensor of shape (n,), float64, on the CPU
         log det A.
     """
     if len(A) == 1:  # a plain product is faster than a stack of one
         A, out = A[0], out[0]
     failed = _invert_(A, out)
-    if bool(torch.stack(failed).any()):
-        raise _not_positive(A, "raise eps, lower step, or use dtype='float64'")
     # The diagonal now holds the reciprocals of the pivots.
-    return -2 * _diagonal(A).double().log().sum(-1).reshape(-1)
+    log_dets = -2 * _diagonal(A).double().log().sum(-1).reshape(-1)
+    # Both at once: a GPU has to end its work before it can answer.
+    *found, any_failed = torch.cat([log_dets, torch.stack(failed).any().double()[None]]).tolist()
+    if any_failed:
+        raise _not_positive(A, "raise eps, lower step, or use dtype='float64'")
+    return torch.tensor(found, dtype=torch.float64)
 
 
 def cholesky(A: Tensor, remedy: str) -> Tensor:
@@ -208,9 +214,24 @@ def _invert_factor_(A: Tensor, scratch: Tensor) -> list[Tensor]:
 
 
 def _inverse_factor(factor: Tensor) -> Tensor:
-    identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-    inverse: Tensor = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
-    return inverse
+    """The inverse of lower triangular matrices, (..., d, d), zeros above the diagonal.
+
+    Both halves of the diagonal are inverted at once, as a stack of twice as many matrices of
+    half the size: a GPU solves a triangle row after row, however many there are.
+    """
+    d = factor.shape[-1]
+    if d <= _SOLVED_WHOLE[factor.device.type != "cpu"] or d % 2:
+        identity = torch.eye(d, dtype=factor.dtype, device=factor.device)
+        solve = torch.linalg.solve_triangular
+        inverse: Tensor = solve(factor, identity.expand_as(factor), upper=False)
+        return inverse
+    L11, L21, L22 = (quarter.reshape(-1, d // 2, d // 2) for quarter in _quarters(factor))
+    W11, W22 = _inverse_factor(torch.cat([L11, L22])).chunk(2)
+    inverse = factor.new_zeros(len(L11), d, d)
+    inverse[:, : d // 2, : d // 2] = W11
+    inverse[:, d // 2 :, d // 2 :] = W22
+    inverse[:, d // 2 :, : d // 2].baddbmm_(W22 @ L21, W11, alpha=-1.0)
+    return inverse.reshape(factor.shape)
 
 
 def _quarters(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:

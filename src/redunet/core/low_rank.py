@@ -13,6 +13,7 @@ change nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,6 +28,9 @@ from redunet.core.rate import Coding, Rate
 
 IRRELEVANT = 2.0**-4
 """The share of a rounding error below which what all left out classes add is of no matter."""
+
+PART_BYTES = 2**29
+"""Factors that copies are made of at a time."""
 
 RANKS = 4
 """Ranks are rounded up to a multiple of this, so that classes of similar rank go together."""
@@ -51,6 +55,13 @@ class Stack:
         """All rows of B, (g r, d), in the same memory."""
         return self.B.view(-1, self.B.shape[-1])
 
+    def parts(self) -> Iterator[Stack]:
+        """The stack in pieces that are not too large to work with copies of, in the same memory."""
+        size = max(1, PART_BYTES // max(1, self.B[:1].nbytes))
+        for start in range(0, len(self.B), size):
+            chosen = slice(start, start + size)
+            yield Stack(self.classes[chosen], self.B[chosen])
+
     def inverse(self, coding: Coding) -> tuple[Tensor, list[float]]:
         """M of each class, (g, r, r), and log det(I + α_j Σ_j)."""
         rank = self.B.shape[1]
@@ -70,22 +81,41 @@ class Stack:
         out: Tensor,
         means: Tensor | None = None,
     ) -> Stack:
-        """The stack after a layer, with B written into ``out``.
+        """The stack after a layer, with B written into ``out``, which may be on another device.
 
         Means of all classes, (k, d), where there are some, are moved in place by the same maps.
         """
+        done = 0
+        for some in self.parts():
+            chosen = slice(done, done + len(some.B))
+            some._move(E, M[chosen], step, coding, out[chosen], means)
+            done = chosen.stop
+        return Stack(self.classes, out)
+
+    def _move(
+        self,
+        E: Tensor,
+        M: Tensor,
+        step: float,
+        coding: Coding,
+        out: Tensor,
+        means: Tensor | None,
+    ) -> None:
+        """As `moved`, of all classes at once."""
         classes = list(self.classes)
         gamma = M.new_tensor([coding.gamma[j] for j in classes])[:, None, None]
         counts = M.new_tensor([coding.counts[j] for j in classes])[:, None, None]
-        torch.addmm(self.rows, self.rows, E, alpha=step, out=out.view(self.rows.shape))
-        out.baddbmm_(M * gamma, self.B, alpha=-step)
-        scale = (counts / out.square().sum(dim=(1, 2), keepdim=True)).sqrt_()
-        out.mul_(scale)
+        moved = out if out.device == E.device else torch.empty_like(self.B)
+        torch.addmm(self.rows, self.rows, E, alpha=step, out=moved.view(self.rows.shape))
+        moved.baddbmm_(M * gamma, self.B, alpha=-step)
+        scale = (counts / moved.square().sum(dim=(1, 2), keepdim=True)).sqrt_()
+        moved.mul_(scale)
+        if moved is not out:
+            out.copy_(moved)
         if means is not None:
             mu = means[classes][:, None]  # (g, 1, d)
             inside = mu @ self.B.mT @ M @ self.B
             means[classes] = (scale * (mu + step * (mu @ E - coding.alpha * (mu - inside))))[:, 0]
-        return Stack(self.classes, out)
 
 
 def principal(stack: Stack, M: Tensor, coding: Coding) -> tuple[Stack, Tensor]:

@@ -126,8 +126,8 @@ def operators(
     k, d, _ = Sigma.shape
     out = Sigma.new_empty(k + 1, d, d) if out is None else out
     scratch = Sigma.new_empty(at_once(out), d, d) if scratch is None else scratch
-    alphas = torch.tensor((coding.alpha, *coding.alphas), dtype=torch.float64, device=Sigma.device)
-    R, *rates = operators_(Sigma, (), alphas, out, scratch)
+    alphas = torch.tensor((coding.alpha, *coding.alphas), dtype=torch.float64)
+    R, *rates = operators_(Sigma, (), alphas, alphas.reciprocal().to(Sigma), out, scratch)
     R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
     return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
 
@@ -136,6 +136,7 @@ def operators_(
     Sigma: Tensor,
     rows: Sequence[Tensor],
     alphas: Tensor,
+    shifts: Tensor,
     out: Tensor,
     scratch: Tensor,
     ranks: Ranks = ALONE,
@@ -148,8 +149,10 @@ def operators_(
         Second moments of some classes.
     rows : sequence of Tensors of shape (r, d)
         Those of all other classes, summed, are the sum over these of rowsᵀ rows.
-    alphas : Tensor of shape (1 + g,), float64
-        α, then α_j of the classes in Sigma; where Sigma is, or a GPU would wait.
+    alphas : Tensor of shape (1 + g,), float64, on the CPU
+        α, then α_j of the classes in Sigma.
+    shifts : Tensor of shape (1 + g,)
+        1/α and 1/α_j, in the dtype and on the device of Sigma.
     out, scratch
         As for `operators`.
     ranks : Ranks, default=ALONE
@@ -160,7 +163,7 @@ def operators_(
     list of 1 + g float
         log det(I + αΣ), then log det(I + α_j Σ_j).
     """
-    shifts, offsets = alphas.reciprocal().to(Sigma.dtype), Sigma.shape[-1] * alphas.log()
+    offsets = Sigma.shape[-1] * alphas.log()
     parts = list(stacks(out))
     threads = min(side_by_side(Sigma), len(scratch)) if ranks.size == 1 else 1
 

@@ -29,8 +29,8 @@ DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
 
 LARGEST_ON_GPU = 2**30
-"""Bytes of matrices that stay on a GPU while a network is built of a copy of them; more wait in the
-memory of the CPU."""
+"""Bytes of matrices, or of factors, that stay on a GPU while it has others to work with; more wait
+in the memory of the CPU."""
 
 _SUMMED = 2**28
 """Numbers of factors that are brought into float64 at a time."""
@@ -89,8 +89,8 @@ class SecondMoments:
             else:
                 factors[j] = (F if space is None else space.factor(F)).to(dtype)
         shape = (len(dense), size, size)
-        on_cpu = math.prod(shape) * dtype.itemsize > LARGEST_ON_GPU
-        Sigma = on_device(moments.allocate, shape, dtype, "cpu" if on_cpu else device)
+        waits_on = waiting_place(math.prod(shape) * dtype.itemsize, device)
+        Sigma = on_device(moments.allocate, shape, dtype, waits_on)
         for out, label in zip(Sigma, dense.values(), strict=True):
             Sigma_j = moments.Sigma_of(label, device)
             out.copy_(Sigma_j if space is None else space.second_moment(Sigma_j))
@@ -98,10 +98,11 @@ class SecondMoments:
         return cls(tuple(dense), Sigma, stacked(factors), space, moments.allocate, share)
 
     def on(self, device: torch.device) -> SecondMoments:
-        """The same with its matrices on a device."""
-        if self.Sigma.device == device:
+        """The same with its matrices and factors on a device."""
+        if {self.Sigma.device, *(stack.B.device for stack in self.stacks)} == {device}:
             return self
-        return replace(self, Sigma=self.Sigma.to(device))
+        stacks = tuple(Stack(stack.classes, stack.B.to(device)) for stack in self.stacks)
+        return replace(self, Sigma=self.Sigma.to(device), stacks=stacks)
 
     def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
         """The same matrices with other factors."""
@@ -157,7 +158,9 @@ class SecondMoments:
         out = on_device(self.allocate, (len(row), s, s), self.Sigma.dtype, self.Sigma.device)
         out[[row[j] for j in self.dense]] = self.Sigma
         for stack in self.stacks:
-            out[[row[j] for j in stack.classes]] = stack.B.mT @ stack.B
+            for some in stack.parts():
+                B = some.B.to(out)
+                out[[row[j] for j in some.classes]] = B.mT @ B
         return out if self.space is None else self.space.lift(out)
 
     @property
@@ -172,7 +175,7 @@ class SecondMoments:
         total = self.Sigma.sum(dim=0, dtype=torch.float64)
         for stack in self.stacks:
             for some in torch.split(stack.rows, max(1, _SUMMED // total.shape[-1])):
-                rows = some.to(torch.float64)
+                rows = some.to(total)
                 total.addmm_(rows.mT, rows)
         self.ranks.sum_(total)
         return total if self.space is None else self.space.to_all(total)
@@ -184,8 +187,9 @@ class SecondMoments:
         for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
             out[j] = inside.mT @ Sigma_j.to(P.dtype) @ inside
         for stack in self.stacks:
-            along = stack.B.to(P.dtype) @ inside
-            out[list(stack.classes)] = along.mT @ along
+            for some in stack.parts():
+                along = some.B.to(P) @ inside
+                out[list(some.classes)] = along.mT @ along
         self.ranks.sum_(out)
         return (out + out.mT) / 2
 
@@ -271,7 +275,13 @@ class SecondMoments:
             yield j, *top_eigenvectors(Sigma_j, n), _sum(Sigma_j.diagonal())
         for stack in self.stacks:
             for j, B_j in zip(stack.classes, stack.B, strict=True):
-                yield j, *gram_eigenvectors(B_j, n), _sum(B_j.square())
+                B = B_j.to(self.Sigma)
+                yield j, *gram_eigenvectors(B, n), _sum(B.square())
+
+
+def waiting_place(n_bytes: int, device: str | torch.device) -> str | torch.device:
+    """Where matrices or factors of a given size wait until a device needs them."""
+    return "cpu" if n_bytes > LARGEST_ON_GPU else device
 
 
 def _sum(values: Tensor) -> float:

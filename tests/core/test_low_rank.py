@@ -257,6 +257,16 @@ def test_the_factor_of_a_matrix_of_low_rank_from_random_vectors(
         assert sketched_factor(A + torch.eye(d, dtype=torch.float64), bound) is None
 
 
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-6, 1e-9])
+def test_nearly_equal_samples_leave_a_factor_accurate(apart: float) -> None:
+    X = np.abs(samples(200, [40])[0]) + 1
+    X = np.vstack([X, X[:9] * (1 + apart * np.random.default_rng(1).standard_normal((9, 200)))])
+    A = moments_of(X, np.zeros(len(X), dtype=int)).Sigma_of(0)
+    found = sketched_factor(A, len(X))
+    assert found is not None
+    assert error(found @ found.mT, A) < 1e-14
+
+
 def test_stacks_hold_classes_of_similar_rank() -> None:
     factors = {j: torch.ones(5, rank) for j, rank in enumerate([1, 9, 8, 16, 3])}
     assert [(stack.classes, tuple(stack.B.shape)) for stack in stacked(factors)] == [

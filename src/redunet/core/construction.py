@@ -15,9 +15,13 @@ from redunet.core.layer import AbstractLayer, Layer, Workspace, move_moments_
 from redunet.core.layers import LayerSequence, no_means
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.predictive import new_samples
-from redunet.core.rate import Coding, Rate, operators_
+from redunet.core.rate import Coding, Rate, operators_, volumes
 from redunet.core.reduced_space import ReducedLayer
+from redunet.core.replay import Replayed
 from redunet.core.second_moments import SecondMoments, waiting_place
+
+REPLAYED = 2**28
+"""On a GPU, the work on layers of up to so many bytes takes longer to start than to do."""
 
 MAX_RELATIVE_STEP = 2.0
 """Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
@@ -268,6 +272,7 @@ class Pass:
         self._shifts = new([1 / alpha for alpha in alphas])
         self._workspace = Workspace.like(here.Sigma)
         self._operators = self._new_operators() if reuse else None
+        self._replay = self._replayed() if here.Sigma.is_cuda else None
         # Two places for factors, in turns: a layer refers to those it was made of. A network of one
         # layer never needs the second.
         self._spare: list[list[Tensor]] = [[], []]
@@ -279,14 +284,28 @@ class Pass:
         shape = (len(Sigma) + 1, *Sigma.shape[1:])
         return on_device(self.now.allocate, shape, Sigma.dtype, Sigma.device)
 
+    def _replayed(self) -> _Replay | None:
+        """The work on the matrices, where all classes have one and starting it takes longest."""
+        now = self.now
+        if now.stacks or now.ranks.size > 1 or now.layer_bytes > REPLAYED:
+            return None
+        out = self._new_operators() if self._operators is None else self._operators
+        constants = self._shifts, self._gamma_dense, self._counts_dense
+        return _Replay(now.Sigma, self.means, *constants, self._workspace, out)
+
     def layer(self, step: float) -> AbstractLayer:
         """The layer that raises the rate reduction of the moments as they are."""
         self.now = self.now.on(self._shifts.device)
-        coding, now = self._coding, self.now
-        out = self._new_operators() if self._operators is None else self._operators
-        rows = [stack.rows for stack in now.stacks]
-        scratch, ranks = self._workspace.first, now.ranks
-        R, *dense = operators_(now.Sigma, rows, self._alphas, self._shifts, out, scratch, ranks)
+        coding, now, ranks = self._coding, self.now, self.now.ranks
+        if self._replay is None:
+            out = self._new_operators() if self._operators is None else self._operators
+            rows = [stack.rows for stack in now.stacks]
+            scratch = self._workspace.first
+            found = operators_(now.Sigma, rows, self._shifts, out, scratch, ranks)
+        else:
+            found, out = self._replay.invert(), self._replay.out
+            out = copied(out, now.allocate) if self._operators is None else out
+        R, *dense = volumes(found, self._alphas, now.Sigma)
         rates = dict(zip(now.dense, dense, strict=True))
         M = []
         for stack in now.stacks:
@@ -307,6 +326,9 @@ class Pass:
         """Move the moments by the layer that was made of them last."""
         coding, now = self._coding, self.now
         E, C, inverses, step = self._made
+        if self._replay is not None:
+            self._replay.move(torch.full((), step, dtype=E.dtype, device=E.device))
+            return
         dense = list(now.dense)
         means = None if self.means is None else self.means[dense]
         move_moments_(
@@ -325,3 +347,38 @@ class Pass:
         )
         self._spare.reverse()
         self.now = now.moved(moved)
+
+
+class _Replay:
+    """What a pass on a GPU does to the matrices of all classes, recorded once and replayed.
+
+    Parameters
+    ----------
+    Sigma : Tensor of shape (k, d, d)
+    means : Tensor of shape (k, d), or None
+        Both move in place.
+    shifts, gamma, counts : Tensor of shape (1 + k,), (k,) and (k,)
+        As for `operators_` and `move_moments_`.
+    workspace : Workspace
+    out : Tensor of shape (1 + k, d, d)
+        For the operators.
+    """
+
+    def __init__(
+        self,
+        Sigma: Tensor,
+        means: Tensor | None,
+        shifts: Tensor,
+        gamma: Tensor,
+        counts: Tensor,
+        workspace: Workspace,
+        out: Tensor,
+    ) -> None:
+        E, C, device = out[0], out[1:], str(Sigma.device)
+
+        def move(step: Tensor) -> Tensor:
+            return move_moments_(Sigma, E, C, step, gamma, counts, workspace, means)
+
+        self.out = out
+        self.invert = Replayed(lambda: operators_(Sigma, (), shifts, out, workspace.first), device)
+        self.move = Replayed(move, device)

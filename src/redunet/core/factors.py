@@ -7,10 +7,13 @@ from torch import Tensor
 
 from redunet.core.columns import Columns
 from redunet.core.eigenvectors import top_eigenvectors
-from redunet.core.linalg import cholesky, mirror_
+from redunet.core.linalg import add_identity, cholesky
 
 SPARE_VECTORS = 16
 """Random vectors beyond the rank, without which the smallest eigenvalues would be inaccurate."""
+
+SHIFT = 4
+"""Roundings of the norm that are added to every eigenvalue of a factor's matrix."""
 
 ROUNDING = 32
 """The largest error of a factor, in roundings of the trace."""
@@ -54,8 +57,8 @@ def low_rank_factor(A: Tensor, most: int) -> Tensor | None:
 def sketched_factor(A: Tensor, rank: int) -> Tensor | None:
     """F with F Fᵀ = A up to rounding, from the products of A with a few random vectors.
 
-    With Y = A G and B = Gᵀ A G, A is Y B⁻¹ Yᵀ where A has no higher rank than G has columns.
-    There are no small steps in this, so a GPU takes a small part of the time of
+    With Q an orthonormal basis of A G, A is Q (Qᵀ A Q) Qᵀ where A has no higher rank than G has
+    columns. There are no small steps in this, so a GPU takes a small part of the time of
     `low_rank_factor`.
 
     Parameters
@@ -72,11 +75,14 @@ def sketched_factor(A: Tensor, rank: int) -> Tensor | None:
     generator = torch.Generator(A.device).manual_seed(0)
     size = min(len(A), rank + SPARE_VECTORS)
     G = torch.randn(len(A), size, generator=generator, dtype=A.dtype, device=A.device)
-    Y = A @ G
-    values, vectors = torch.linalg.eigh(mirror_(G.mT @ Y))
-    accuracy = torch.finfo(A.dtype).eps
-    kept = values > size * accuracy * values[-1]
-    F = Y @ vectors[:, kept].div_(values[kept].sqrt())
+    Q = torch.linalg.qr(A @ G)[0]
+    inner, accuracy = Q.mT @ (A @ Q), torch.finfo(A.dtype).eps
+    # Where the rank is lower than the columns are many, rounding alone would decide on the sign.
+    add_identity(inner, SHIFT * accuracy * float(torch.linalg.matrix_norm(inner)))
+    L, info = torch.linalg.cholesky_ex(inner)
+    if bool(info):
+        return None
+    F = Q @ L
     tolerance = ROUNDING * accuracy * float(A.diagonal().sum())
     return F if _difference(F, A.diagonal()) <= tolerance else None
 

@@ -303,7 +303,7 @@ def move_moments_(
     Sigma: Tensor,
     E: Tensor,
     C: Tensor,
-    step: float,
+    step: float | Tensor,
     gamma: Sequence[float] | Tensor,
     counts: Sequence[int] | Tensor,
     workspace: Workspace,
@@ -311,8 +311,8 @@ def move_moments_(
 ) -> Tensor:
     """Move second moments of classes, (g, d, d), in place, and return them.
 
-    Means of the classes, (g, d), are moved in place by the same maps. For shares and
-    counts as tensors, (g,), that are where Sigma is, a GPU need not wait.
+    Means of the classes, (g, d), are moved in place by the same maps. For a step, shares and
+    counts as tensors, (), (g,) and (g,), that are where Sigma is, a GPU need not wait.
     """
     if not len(Sigma):
         return Sigma

@@ -92,13 +92,14 @@ def spd_inverse(A: Tensor) -> tuple[Tensor, Tensor]:
     log_det = A.new_empty(len(stack), dtype=torch.float64)
     for part in stacks(stack):
         log_det[part] = spd_inverse_(stack[part].clone(), inverse[part])
-    return inverse.reshape(A.shape), log_det.reshape(A.shape[:-2])
+    return inverse.reshape(A.shape), definite(log_det, A).reshape(A.shape[:-2])
 
 
 def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
     """Inverse of positive definite matrices into ``out``; A is overwritten.
 
-    As accurate as LAPACK's, and nearly all of it is products.
+    As accurate as LAPACK's, and nearly all of it is products. Nothing is checked, for which a GPU
+    would have to end its work: see `definite`.
 
     Parameters
     ----------
@@ -108,19 +109,22 @@ def spd_inverse_(A: Tensor, out: Tensor) -> Tensor:
 
     Returns
     -------
-    Tensor of shape (n,), float64, on the CPU
-        log det A.
+    Tensor of shape (n,), float64
+        log det A; NaN where A is not positive definite.
     """
     if len(A) == 1:  # a plain product is faster than a stack of one
         A, out = A[0], out[0]
-    failed = _invert_(A, out)
+    failed = torch.stack(_invert_(A, out)).any(dim=0)
     # The diagonal now holds the reciprocals of the pivots.
-    log_dets = -2 * _diagonal(A).double().log().sum(-1).reshape(-1)
-    # Both at once: a GPU has to end its work before it can answer.
-    *found, any_failed = torch.cat([log_dets, torch.stack(failed).any().double()[None]]).tolist()
-    if any_failed:
+    log_det = -2 * _diagonal(A).double().log().sum(-1)
+    return log_det.masked_fill_(failed, torch.nan).reshape(-1)
+
+
+def definite(log_dets: Tensor, A: Tensor) -> Tensor:
+    """The log-determinants that `spd_inverse_` gave for matrices like A; an error for a NaN."""
+    if bool(log_dets.isnan().any()):
         raise _not_positive(A, "raise eps, lower step, or use dtype='float64'")
-    return torch.tensor(found, dtype=torch.float64)
+    return log_dets
 
 
 def cholesky(A: Tensor, remedy: str) -> Tensor:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.layer import AbstractLayer, move_by_, row_norms, spread_of
-from redunet.core.linalg import add_identity, mirror_, spd_inverse_
+from redunet.core.linalg import add_identity, definite, mirror_, spd_inverse_
 from redunet.core.memberships import Confidence, Moved, estimate, logits_of
 from redunet.core.pairs import pairs_of
 from redunet.core.ranks import ALONE, Ranks
@@ -69,7 +69,7 @@ class Stack:
         A = torch.bmm(self.B, self.B.mT)
         A.diagonal(dim1=1, dim2=2).add_(A.new_tensor(alphas).reciprocal()[:, None])
         M = torch.empty_like(A)
-        log_dets = spd_inverse_(A, M).tolist()
+        log_dets = definite(spd_inverse_(A, M).cpu(), A).tolist()
         return M, [x + rank * math.log(a) for x, a in zip(log_dets, alphas, strict=True)]
 
     def moved(

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from redunet.core.linalg import (
     at_once,
+    definite,
     lower_product_,
     side_by_side,
     spd_inverse,
@@ -127,7 +128,8 @@ def operators(
     out = Sigma.new_empty(k + 1, d, d) if out is None else out
     scratch = Sigma.new_empty(at_once(out), d, d) if scratch is None else scratch
     alphas = torch.tensor((coding.alpha, *coding.alphas), dtype=torch.float64)
-    R, *rates = operators_(Sigma, (), alphas, alphas.reciprocal().to(Sigma), out, scratch)
+    found = operators_(Sigma, (), alphas.reciprocal().to(Sigma), out, scratch)
+    R, *rates = volumes(found, alphas, Sigma)
     R_c = sum(g * x for g, x in zip(coding.gamma, rates, strict=True))
     return out[0], out[1:], Rate(0.5 * R, 0.5 * R_c)
 
@@ -135,12 +137,11 @@ def operators(
 def operators_(
     Sigma: Tensor,
     rows: Sequence[Tensor],
-    alphas: Tensor,
     shifts: Tensor,
     out: Tensor,
     scratch: Tensor,
     ranks: Ranks = ALONE,
-) -> list[float]:
+) -> Tensor:
     """E and some C_j into ``out``.
 
     Parameters
@@ -149,10 +150,8 @@ def operators_(
         Second moments of some classes.
     rows : sequence of Tensors of shape (r, d)
         Those of all other classes, summed, are the sum over these of rowsᵀ rows.
-    alphas : Tensor of shape (1 + g,), float64, on the CPU
-        α, then α_j of the classes in Sigma.
     shifts : Tensor of shape (1 + g,)
-        1/α and 1/α_j, in the dtype and on the device of Sigma.
+        1/α, then 1/α_j of the classes in Sigma, in its dtype and on its device.
     out, scratch
         As for `operators`.
     ranks : Ranks, default=ALONE
@@ -160,15 +159,14 @@ def operators_(
 
     Returns
     -------
-    list of 1 + g float
-        log det(I + αΣ), then log det(I + α_j Σ_j).
+    Tensor of shape (1 + g,), float64
+        log det(Σ + I/α), then log det(Σ_j + I/α_j), for `volumes`.
     """
-    offsets = Sigma.shape[-1] * alphas.log()
     parts = list(stacks(out))
     threads = min(side_by_side(Sigma), len(scratch)) if ranks.size == 1 else 1
 
-    def inverted(place: int) -> list[list[float]]:
-        log_dets: list[list[float]] = []
+    def inverted(place: int) -> list[Tensor]:
+        log_dets: list[Tensor] = []
         for part in parts[place::threads]:
             A = scratch[place:][: part.stop - part.start]
             classes = A
@@ -180,11 +178,25 @@ def operators_(
                 classes = A[1:]
             classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
             A.diagonal(dim1=-2, dim2=-1).add_(shifts[part, None])
-            log_dets.append((spd_inverse_(A, out[part]) + offsets[part]).tolist())
+            log_dets.append(spd_inverse_(A, out[part]))
         return log_dets
 
     found = on_threads(inverted, range(threads))
-    return [x for i in range(len(parts)) for x in found[i % threads][i // threads]]
+    return torch.cat([found[i % threads][i // threads] for i in range(len(parts))])
+
+
+def volumes(log_dets: Tensor, alphas: Tensor, Sigma: Tensor) -> list[float]:
+    """From what `operators_` gave: log det(I + αΣ), then log det(I + α_j Σ_j).
+
+    Parameters
+    ----------
+    log_dets : Tensor of shape (1 + g,), float64
+    alphas : Tensor of shape (1 + g,), float64, on the CPU
+        α, then α_j of the classes in Sigma.
+    Sigma : Tensor of shape (g, d, d)
+    """
+    found = definite(log_dets.cpu(), Sigma) + Sigma.shape[-1] * alphas.log()
+    return [float(x) for x in found]
 
 
 def rate_reduction(Sigma: Tensor, counts: Sequence[int], eps: float) -> Rate:

@@ -185,6 +185,12 @@ def _evaluated(
     readings = evaluation.labels(learner, x_test)
     seconds = round(time.perf_counter() - start, 3)
     answering = dict(evaluation.answering())
+    taken = {"evaluate": seconds}
+    if last:
+        some = x_test[:_TIMED]
+        start = time.perf_counter()
+        evaluation.answer(learner, some)
+        taken["answer_1000"] = round((time.perf_counter() - start) * 1000 / len(some), 4)
     edges = np.cumsum([len(task.y_test) for task in seen])[:-1]
     bare = evaluation.without_layers(learner, x_test) if evaluation.without_layers else {}
     rows: dict[str, dict[str, Any]] = {}
@@ -198,12 +204,6 @@ def _evaluated(
             rows[name]["no_layers_accuracy"] = float(np.mean(bare[name] == y_test))
         if last and len({*y_test.tolist()}) <= _MOST_CONFUSED:
             rows[name]["confusion"] = metrics.confusion(y_test, labels)
-    taken = {"evaluate": seconds}
-    if last:
-        some = x_test[:_TIMED]
-        start = time.perf_counter()
-        evaluation.answer(learner, some)
-        taken["answer_1000"] = round((time.perf_counter() - start) * 1000 / len(some), 4)
     return {"readings": rows, "seconds": taken, **answering}
 
 

@@ -89,6 +89,7 @@ class SharedMoments:
             return found
 
         def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
+            self._answering = None  # nor is it now
             estimator = method.estimator(self.device, self.memory).set_params(n_layers=0)
             return self._readings(estimator.remember(model.moments_), X, method.readings)
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from redunet.core.replay import Replayed
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import storage
 from redunet.estimators.checked_input import checked_labels
@@ -20,7 +21,6 @@ from redunet.estimators.settings import resolve_device
 from redunet.progress import silent
 from redunet.rivals.backbones import BACKBONES, make_backbone
 from redunet.rivals.pictures import Pictures, send
-from redunet.rivals.stepping import Stepper
 from redunet.validation import one_of, whole_number
 
 _EVALUATION_BATCH = 500
@@ -254,7 +254,7 @@ class GradientLearner:
             optimizer.step()
             return outputs.detach()
 
-        stepper = Stepper(step, self._device)
+        stepper = Replayed(step, self._device)
         fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True)
         with stepper.own_stream(), fastest:
             for rows, x in self._batches(images):

@@ -1,4 +1,4 @@
-"""Running a training step many times: as it is, or on a GPU recorded once and replayed."""
+"""Calling one function many times: as it is, or on a GPU recorded once and replayed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _WARM_UP = 3
 _RECORDING = Lock()
 
 
-class Stepper:
-    """Calls of one step; on CUDA a step of known shapes is replayed as one graph.
+class Replayed:
+    """Calls of one function; on CUDA, for shapes seen before, they are replayed as one graph.
 
-    A small network's step is some hundred tiny kernels, and starting them one
-    by one takes several times longer than they run. The step must be a
-    function of its input tensors and of tensors that stay where they are.
+    Work on small tensors is some hundred tiny kernels, and starting them one
+    by one takes longer than they run. What the function does must depend on its
+    input tensors and on tensors that stay where they are, alone.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Stepper:
         self._stream = torch.cuda.Stream() if device.startswith("cuda") else None  # type: ignore[no-untyped-call]
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Take the step; the result is overwritten by the next one."""
+        """Call the function; the result is overwritten by the next call."""
         if self._stream is None:
             return self._step(*inputs)
         shapes = tuple(x.shape for x in inputs)
@@ -64,7 +64,7 @@ class _Recorded:
     def __init__(self, step: Step, inputs: tuple[Tensor, ...]) -> None:
         self._inputs = tuple(x.clone() for x in inputs)
         self._graph = torch.cuda.CUDAGraph()
-        # Other threads of this process may train too; only recording takes turns.
+        # Other threads of this process may use the GPU too; only recording takes turns.
         with _RECORDING, torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._result = step(*self._inputs)
 

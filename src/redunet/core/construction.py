@@ -161,6 +161,8 @@ class LayerStream(LayerSequence):
 
     def passing(self) -> Iterator[AbstractLayer]:
         """As `LayerSequence.passing`."""
+        if self._kept is None:
+            self._last = None  # the pass leaves it again
         return self._layers(reuse=not self._keep)
 
     def _layer(self, index: int) -> AbstractLayer:
@@ -225,9 +227,11 @@ class LayerStream(LayerSequence):
 
     def _after_last(self) -> tuple[SecondMoments, Tensor | None]:
         """What a finished pass left; makes one if there was none."""
-        if self._last is None:
+        last = self._last
+        while last is None:  # again where another thread has begun a pass meanwhile
             self._pass()
-        return cast("tuple[SecondMoments, Tensor | None]", self._last)
+            last = self._last
+        return last
 
     def _pass(self) -> None:
         deque(self.passing(), maxlen=0)

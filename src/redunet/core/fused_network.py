@@ -287,6 +287,15 @@ class FusedNetwork:
         features = self.network.transform(Z, self.sharpness, possible, BATCH_BYTES)
         return some.samples.asked.of_features(features)
 
+    def features(self, Z: Tensor) -> Tensor:
+        """Features of samples, (n, d), on the unit sphere, by the network itself.
+
+        Where there are no fusions, the pass for the samples also gives what the read-out is made
+        of: `answer`, which is given the read-out, would need two.
+        """
+        self.seen.samples += len(Z)
+        return self.network.transform(Z, self.sharpness, None, BATCH_BYTES)
+
     def estimate(self, Z: Tensor, asked: Values) -> Tensor:
         """Values of samples by the most accurate fusion, however close; never slow.
 

@@ -90,13 +90,16 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
     """
     layers = network.layers
     if layers.width > MAX_WIDTH and LEAST_BYTES * layers.numbers_each > memory:
-        return []  # before they are made, which would take as much memory
-    if not len(layers) or layers.probes(0) is None:
+        return []  # without a pass, which would take as much memory
+    if not layers.width or not len(layers):
         return []
     steps = layers.steps
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
     shallow = not plans
     plans = plans or 2 * [[Block(index, step, 0.0) for index, step in enumerate(steps)]]
+    least = LEAST_BYTES * len(plans[0]) * layers.numbers_each
+    if layers.width > MAX_WIDTH and least > memory:
+        return []  # before they are made
     wanted = {block.middle for plan in plans for block in plan}
     E, found = torch.empty(0), {}
     for index, layer in enumerate(layers.passing()):

@@ -19,7 +19,7 @@ from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
 from redunet.core.linalg import add_identity
 from redunet.core.low_rank import Stack, stacked
-from redunet.core.moments import ClassMoments
+from redunet.core.moments import ClassMoments, Label
 from redunet.core.ranks import ALONE, Ranks
 from redunet.core.reduced_space import ReducedSpace
 from redunet.core.share import FACTORED_UP_TO as FACTORED_UP_TO
@@ -79,23 +79,7 @@ class SecondMoments:
         cls, moments: ClassMoments, dtype: torch.dtype, device: str, share: Share | None = None
     ) -> SecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
-        space = ReducedSpace.of(moments, device, ALONE if share is None else share.ranks)
-        size = moments.n_features if space is None else space.size
-        factors, dense = {}, {}
-        for j, label in zip(share.own if share else range(len(moments)), moments, strict=True):
-            F = moments.factor_of(label, int(FACTORED_UP_TO * size), device)
-            if F is None:
-                dense[j] = label
-            else:
-                factors[j] = (F if space is None else space.factor(F)).to(dtype)
-        shape = (len(dense), size, size)
-        waits_on = waiting_place(math.prod(shape) * dtype.itemsize, device)
-        Sigma = on_device(moments.allocate, shape, dtype, waits_on)
-        for out, label in zip(Sigma, dense.values(), strict=True):
-            Sigma_j = moments.Sigma_of(label, device)
-            out.copy_(Sigma_j if space is None else space.second_moment(Sigma_j))
-        space = None if space is None else space.to(dtype, device)
-        return cls(tuple(dense), Sigma, stacked(factors), space, moments.allocate, share)
+        return UnreadMoments.of(moments, dtype, device, share).placed()
 
     def on(self, device: torch.device) -> SecondMoments:
         """The same with its matrices and factors on a device."""
@@ -282,6 +266,68 @@ class SecondMoments:
 def waiting_place(n_bytes: int, device: str | torch.device) -> str | torch.device:
     """Where matrices or factors of a given size wait until a device needs them."""
     return "cpu" if n_bytes > LARGEST_ON_GPU else device
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnreadMoments(SecondMoments):
+    """Second moments of class moments whose matrices are made anew each time, and not kept.
+
+    That takes about as long as a copy, and saves one. ``Sigma`` has a shape and a dtype only.
+
+    Parameters
+    ----------
+    moments : ClassMoments
+    labels : tuple of g labels
+        Of the classes that have a matrix.
+    device : str
+        Where each is computed.
+    wide : ReducedSpace, or None
+        The space in float64.
+    """
+
+    moments: ClassMoments
+    labels: tuple[Label, ...]
+    device: str
+    wide: ReducedSpace | None
+
+    @classmethod
+    def of(
+        cls, moments: ClassMoments, dtype: torch.dtype, device: str, share: Share | None = None
+    ) -> UnreadMoments:
+        """Those of class moments, in factors and within a reduced space where that is faster."""
+        space = ReducedSpace.of(moments, device, ALONE if share is None else share.ranks)
+        size = moments.n_features if space is None else space.size
+        factors, dense = {}, {}
+        for j, label in zip(share.own if share else range(len(moments)), moments, strict=True):
+            F = moments.factor_of(label, int(FACTORED_UP_TO * size), device)
+            if F is None:
+                dense[j] = label
+            else:
+                factors[j] = (F if space is None else space.factor(F)).to(dtype)
+        return cls(
+            tuple(dense),
+            torch.empty(len(dense), size, size, dtype=dtype, device="meta"),
+            stacked(factors),
+            None if space is None else space.to(dtype, device),
+            moments.allocate,
+            share,
+            moments=moments,
+            labels=tuple(dense.values()),
+            device=device,
+            wide=space,
+        )
+
+    def placed(self) -> SecondMoments:
+        """The same with its matrices where they are kept: on the device, or waiting for it."""
+        return self.on(torch.device(waiting_place(self.Sigma.nbytes, self.device)))
+
+    def on(self, device: torch.device) -> SecondMoments:
+        """The same with its matrices on a device, made now."""
+        Sigma = on_device(self.allocate, tuple(self.Sigma.shape), self.Sigma.dtype, device)
+        for out, label in zip(Sigma, self.labels, strict=True):
+            Sigma_j = self.moments.Sigma_of(label, self.device)
+            out.copy_(Sigma_j if self.wide is None else self.wide.second_moment(Sigma_j))
+        return SecondMoments(self.dense, Sigma, self.stacks, self.space, self.allocate, self.share)
 
 
 def _sum(values: Tensor) -> float:

@@ -15,7 +15,7 @@ from redunet.core.ranks import largest
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
-from redunet.core.second_moments import SecondMoments
+from redunet.core.second_moments import SecondMoments, UnreadMoments
 from redunet.core.share import Share
 from redunet.core.shared_readouts import shared_read_out
 from redunet.core.whitening import Whitening
@@ -63,12 +63,8 @@ class Network:
         moments, share = shared(state.total, state.part)
         ranks = current()
         whitening = Sigma = means = first = None
-        if settings.whitening is None:  # networks of other settings begin with the same
-            first = state.kept.get(
-                "first",
-                (settings.dtype, device, ranks),
-                lambda: SecondMoments.of(moments, settings.torch_dtype, device, share),
-            )
+        if settings.whitening is None:
+            first = cls._first(state, settings, device, memory, moments, share)
         else:
             whitening = Whitening.from_moments(moments, settings.whitening, device, share)
             Sigma, means = whitening.moments(moments, settings.torch_dtype)
@@ -97,6 +93,29 @@ class Network:
         )
         return cls(network, whitening, moments, share)
 
+    @staticmethod
+    def _first(
+        state: State,
+        settings: Settings,
+        device: str,
+        memory: int,
+        moments: ClassMoments,
+        share: Share | None,
+    ) -> SecondMoments:
+        """Second moments before the first layer; networks of other settings begin with the same.
+
+        Where the layers do not fit the memory, no copy of the moments is kept for them either; on
+        a GPU one is, which takes less time to come there than the integers.
+        """
+        key, dtype = (settings.dtype, device, current()), settings.torch_dtype
+        unread = state.kept.get(
+            "unread", key, lambda: UnreadMoments.of(moments, dtype, device, share)
+        )
+        fits = largest(current(), settings.n_layers * unread.layer_bytes) <= memory
+        if device == "cpu" and not fits:
+            return unread
+        return state.kept.get("first", key, lambda: unread.placed())
+
     def fused(self, settings: Settings, n_components: int, memory: int) -> FusedNetwork:
         """The network with the fusions that answer for it; makes a pass if none was made."""
 
@@ -107,6 +126,8 @@ class Network:
             fusions = self.kept.get(
                 "fusions", None, lambda: candidates(network, most) if most else []
             )
+            if not fusions:
+                return FusedNetwork(network, settings.confidence)
             scores = scores_to_compare(self.readout(settings, n_components))
             return fuse(network, settings.confidence, scores, fusions)
 

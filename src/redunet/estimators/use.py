@@ -36,13 +36,17 @@ class Use:
         """Values of samples, (n, m), from the read-out and the features after the last layer."""
         answers = []
         for rows in self.passes(X):
-            if self.exact:
-                features = self.built().network.transform(self.new(rows), self.settings.confidence)
-                answers.append(asked_of(self.readout()).of_features(features).cpu())
-            else:
-                fused = self.fused()  # before the read-out: it makes the pass that both need
+            if not self.exact and (fused := self.fused()).fusions:
                 asked = asked_of(self.readout())
                 answers.append(fused.answer(rows, asked, enough, self.new).cpu())
+                continue
+            Z = self.new(rows)
+            if self.exact:
+                Z = self.built().network.transform(Z, self.settings.confidence)
+            else:
+                Z = fused.features(Z)
+            # After the pass for the samples, which leaves what the read-out is made of.
+            answers.append(asked_of(self.readout()).of_features(Z).cpu())
         return torch.cat(answers)
 
     def passes(self, X: ArrayLike) -> Iterator[NDArray[Any]]:

@@ -85,7 +85,8 @@ class SharedMoments:
             return found
 
         def answer(model: ReduNetClassifier, X: NDArray[Any]) -> NDArray[Any]:
-            found: NDArray[Any] = self._answering.predict(self._mapped(X))
+            estimator, self._answering = self._answering, None  # nobody asks it again
+            found: NDArray[Any] = estimator.predict(self._mapped(X))
             return found
 
         def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:

@@ -147,9 +147,11 @@ class Runs:
 
     def _extras(self, shared: SharedMoments, first: bool) -> dict[str, Any]:
         """What is computed of ReduNet beside its labels."""
-        at_end: dict[str, Callable[[Any], Any]] = {"rates": rates_by_layer} if self.rates else {}
+        at_end: dict[str, Callable[[Any], Any]] = {}
         if self.joint and first:
             at_end["joint"] = lambda model: joint_check(model, shared.tasks, shared.learner)
+        if self.rates:  # after the passes of the comparison, which leave them
+            at_end["rates"] = rates_by_layer
         if self.ablate and first:
             at_end["ablation"] = lambda model: ablation(shared, model)
         after = self.after_task

@@ -1,0 +1,127 @@
+"""What a network that does not fit its memory takes of it: the moments, and one layer."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from redunet import ClassMoments, ReduNetClassifier
+from redunet.core.construction import Pass
+from redunet.core.layer import Layer
+from redunet.core.second_moments import SecondMoments, UnreadMoments
+from redunet.experiments.equivalence import network_hash
+from tests.conftest import classes_on_subspaces
+
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore::redunet.estimators.lazy.StreamingWarning"),
+]
+
+K, D = 4, 30
+X, Y = classes_on_subspaces(k=K, d=D, per_class=50, rank=4)
+NEW = X[::3]
+
+
+class Counting:
+    """Memory whose numbers in use are counted, and the most there were at a time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    def __call__(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        array: NDArray[Any] = torch.empty(shape, dtype=dtype).numpy().copy()
+        self.now += array.size
+        self.most = max(self.most, self.now)
+        weakref.finalize(array, self._freed, array.size)
+        return torch.from_numpy(array)
+
+    def _freed(self, size: int) -> None:
+        self.now -= size
+
+
+def model(memory: int, **settings: Any) -> ReduNetClassifier:
+    own = {"n_layers": 3, "readout": "regression", "ridge": 0.01, "device": "cpu", **settings}
+    return ReduNetClassifier(**own, memory=memory)
+
+
+def counted_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    made: list[int] = []
+
+    def counting(self: Pass, *args: Any, **options: Any) -> None:
+        made.append(1)
+        plain(self, *args, **options)
+
+    plain = Pass.__init__
+    monkeypatch.setattr(Pass, "__init__", counting)
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("readout", ["regression", "discriminant", "subspace"])
+def test_answers_do_not_depend_on_memory(dtype: str, readout: str) -> None:
+    settings = {"dtype": dtype, "readout": readout, "n_components": 4, "exact": True}
+    kept, streamed = (model(memory, **settings).fit(X, Y) for memory in (10**9, 0))
+    for _ in range(2):
+        for ask in ("decision_function", "transform", "predict_proba"):
+            assert np.array_equal(getattr(kept, ask)(NEW), getattr(streamed, ask)(NEW))
+    assert network_hash(kept) == network_hash(streamed)
+    assert streamed.network_.rates() == kept.network_.rates()
+
+
+def test_moments_and_one_layer_are_all_that_is_held() -> None:
+    memory = Counting()
+    moments = ClassMoments(D, allocate=memory).update(X, Y)
+    learnt = memory.now
+    assert learnt == K * D**2
+    streamed = model(0).remember(moments)
+    memory.most = 0
+    for _ in range(3):
+        streamed.predict(NEW)
+    moved, layer = K * D**2, (K + 1) * D**2
+    assert memory.most == learnt + moved + layer
+    assert memory.now == learnt + moved  # those after the last layer
+
+
+def test_features_and_readout_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    streamed, made = model(0).fit(X, Y), counted_passes(monkeypatch)
+    streamed.predict(NEW)
+    assert len(made) == 1
+    streamed.decision_function(NEW)
+    assert len(made) == 2
+    assert streamed.fused_network_.summary()["fell_back"] == 2 * len(NEW)
+
+
+@pytest.mark.parametrize("features", [slice(None), slice(10)])
+def test_unread_moments_are_those_that_are_kept(features: slice) -> None:
+    some = np.zeros_like(X)
+    some[:, features] = X[:, features]
+    moments = ClassMoments(D).update(some, Y)
+    unread = UnreadMoments.of(moments, torch.float64, "cpu")
+    kept = SecondMoments.of(moments, torch.float64, "cpu")
+    assert unread.layer_bytes == kept.layer_bytes
+    assert unread.Sigma.is_meta
+    for _ in range(2):
+        read = unread.on(torch.device("cpu"))
+        assert type(read) is SecondMoments
+        assert read.dense == kept.dense
+        assert torch.equal(read.Sigma, kept.Sigma)
+
+
+def test_fusions_that_cannot_fit_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redunet.core.fusion_choice.MAX_WIDTH", D - 1)
+    layer_bytes = 8 * (K + 1) * D**2
+    kept = model(2 * layer_bytes, n_layers=2).fit(X, Y)  # half of it for fusions, which take 1.5
+
+    def refused(*_: Any) -> None:
+        raise AssertionError("a copy of a layer was made")
+
+    monkeypatch.setattr(Layer, "fused", refused)
+    assert kept.predict(NEW).shape == NEW.shape[:1]
+    assert kept.fused_network_.fusions == ()
+    assert kept.network_.layers.n_bytes == 2 * layer_bytes

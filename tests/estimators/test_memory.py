@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import Any
 
@@ -125,3 +126,17 @@ def test_fusions_that_cannot_fit_are_not_made(monkeypatch: pytest.MonkeyPatch) -
     assert kept.predict(NEW).shape == NEW.shape[:1]
     assert kept.fused_network_.fusions == ()
     assert kept.network_.layers.n_bytes == 2 * layer_bytes
+
+
+@pytest.mark.parametrize("memory", [0, 10**9])
+def test_what_was_built_is_freed_with_the_model(memory: int) -> None:
+    gc.disable()
+    try:
+        gone = model(memory).fit(X, Y)
+        gone.predict(NEW)
+        gone.predict_proba(NEW)
+        built = [weakref.ref(one) for one in (gone.moments_, gone.network_, gone.readout_)]
+        del gone
+        assert [one() for one in built] == [None, None, None]
+    finally:
+        gc.enable()

@@ -378,13 +378,15 @@ class ReduNetClassifier(
         """What the methods above need, looked at and checked again when a parameter changed."""
         state = self._fitted()
 
-        def checked() -> Use:
+        def checked() -> tuple[Settings, str, int, bool]:
             self._check_embedding(state)
-            run, name = RunSettings.of(self), type(self).__name__
+            run = RunSettings.of(self)
             device, memory = resolve_device(run.device), parse_memory(run.memory)
-            return Use(name, state, self._settings(), device, memory, run.exact)
+            return self._settings(), device, memory, run.exact
 
-        return state.kept.get("use", tuple(self.get_params(deep=False).values()), checked)
+        # The state is not kept within itself: all that was built of it would outlive the model.
+        key = tuple(self.get_params(deep=False).values())
+        return Use(type(self).__name__, state, *state.kept.get("use", key, checked))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

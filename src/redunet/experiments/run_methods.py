@@ -148,8 +148,13 @@ class Runs:
     def _extras(self, shared: SharedMoments, first: bool) -> dict[str, Any]:
         """What is computed of ReduNet beside its labels."""
         at_end: dict[str, Callable[[Any], Any]] = {}
+
+        def joint(model: Any) -> dict[str, Any]:
+            shared.forget_vectors()  # two models take their room
+            return joint_check(model, shared.tasks, shared.learner)
+
         if self.joint and first:
-            at_end["joint"] = lambda model: joint_check(model, shared.tasks, shared.learner)
+            at_end["joint"] = joint
         if self.rates:  # after the passes of the comparison, which leave them
             at_end["rates"] = rates_by_layer
         if self.ablate and first:

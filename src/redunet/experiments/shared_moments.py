@@ -116,6 +116,10 @@ class SharedMoments:
         self._vectors = np.concatenate([self._vectors, more])
         return self._vectors
 
+    def forget_vectors(self) -> None:
+        """Free the memory of test vectors; they are computed again when they are needed."""
+        self._vectors = None
+
     def _mapped(self, samples: NDArray[Any]) -> NDArray[Any]:
         """Vectors of samples, computed now."""
         if self.features is None:

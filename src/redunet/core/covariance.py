@@ -141,7 +141,7 @@ def sum_of_scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int])
 def covariance_of_sum(total: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:
     """`covariance` from the sum of the second moments over all classes, (d, d), float64."""
     n = centres.new_tensor(counts)[:, None]
-    return (total - (n * centres).mT @ centres).div_(sum(counts))
+    return torch.addmm(total, (n * centres).mT, centres, alpha=-1).div_(sum(counts))
 
 
 def overall_mean(means: Tensor, counts: Sequence[int]) -> Tensor:

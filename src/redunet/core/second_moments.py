@@ -32,7 +32,7 @@ LARGEST_ON_GPU = 2**30
 """Bytes of matrices, or of factors, that stay on a GPU while it has others to work with; more wait
 in the memory of the CPU."""
 
-_SUMMED = 2**28
+_SUMMED = 2**26
 """Numbers of factors that are brought into float64 at a time."""
 
 LEAST_SHARE = 2.0**-20
@@ -151,9 +151,10 @@ class SecondMoments:
     def sum(self) -> Tensor:
         """The second moments of all classes, added up: Tensor of shape (d, d), float64."""
         if "_sum" not in self.__dict__:  # cached_property has a lock: threads could not meet
-            self.__dict__["_sum"] = self._summed()
-        total: Tensor = self.__dict__["_sum"]
-        return total
+            total = self._summed()
+            self.__dict__["_sum"] = total.to(waiting_place(total.nbytes, total.device))
+        waiting: Tensor = self.__dict__["_sum"]
+        return waiting.to(self.Sigma.device)
 
     def _summed(self) -> Tensor:
         total = self.Sigma.sum(dim=0, dtype=torch.float64)

@@ -41,7 +41,7 @@ _MIRRORED = (128, 1024)
 _ALONE = 256
 """Threads that have matrices of their own do not pay below this size."""
 
-_STACK_BYTES = 2**29
+_STACK_BYTES = 2**31
 """On a GPU, as many matrices are treated at once as this holds."""
 
 

@@ -325,6 +325,24 @@ def test_matrices_are_held_where_there_is_room_and_columns_of_few_samples_where_
             assert_holds(moments, of, [0] * len(of))
 
 
+@pytest.mark.parametrize("n", [10, 11])
+def test_only_of_few_samples_the_columns_are_all_that_is_held(n: int) -> None:
+    X = samples(40, 40, 3, 0, 7).repeat(5, 1)[:n] + torch.eye(40, dtype=torch.int64)[:n]
+    moments = table(X, [0] * n)
+    whole, held = moments[0].second_moment.clone(), moments[0].columns
+    assert held is not None
+    assert held.rank == n
+    assert (moments[0].whole is None) == (n == 10)
+    placed = moments.placed(lambda shape, dtype: torch.empty(shape, dtype=dtype))
+    for one in (moments, placed, pickle.loads(pickle.dumps(moments)), moments.to("cpu")):
+        assert torch.equal(one[0].second_moment, whole)
+        assert one[0].rank_at_most == n
+        again = one[0].columns
+        assert again is not None
+        assert torch.equal(again.columns, held.columns)
+    assert_holds(moments, X, [0] * n)
+
+
 def test_many_samples_of_low_rank_are_held_by_columns_too() -> None:
     X = samples(30, 4, 200, 10, 3)
     moments = table(X, [0] * 200)

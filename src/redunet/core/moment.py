@@ -30,9 +30,11 @@ def few(d: int) -> int:
 class Moment:
     """Count, sum and second moment of one class, on the grid: a value, never changed.
 
-    A second moment of a rank below d / 2 is held by some of its columns, exactly;
+    A second moment of a rank below d / 2 is saved by some of its columns, exactly;
     `redunet.core.columns` says which. This is found out when it is first asked for, as when a
-    model is saved, since it takes time.
+    model is saved, since it takes time. From then on the columns of a class of `few` samples are
+    all that is held of it; to compute the whole matrix again takes long, so those of more samples
+    are held beside it.
 
     Parameters
     ----------
@@ -61,7 +63,8 @@ class Moment:
         self.count, self.sum = count, sum
         self._held, self._rank_at_most = second_moment, rank_at_most
         self._allocate = allocate
-        self._settled = isinstance(second_moment, Columns)
+        self._columns = second_moment if isinstance(second_moment, Columns) else None
+        self._settled = self._columns is not None
         low, high = self.diagonal.aminmax()
         if (
             max(map(abs, sum.tolist())) > count * GRID
@@ -103,13 +106,13 @@ class Moment:
     @property
     def rank_at_most(self) -> int | None:
         """A bound on the rank of the second moment modulo each prime, where one is known."""
-        return self._held.rank if isinstance(self._held, Columns) else self._rank_at_most
+        return self._rank_at_most if self._columns is None else self._columns.rank
 
     @property
     def columns(self) -> Columns | None:
-        """The columns that hold the second moment; None where it is held whole."""
+        """The columns that the second moment is saved by; None where it is saved whole."""
         self._settle()
-        return self._held if isinstance(self._held, Columns) else None
+        return self._columns
 
     @property
     def diagonal(self) -> Tensor:
@@ -118,22 +121,24 @@ class Moment:
         return held.diagonal if isinstance(held, Columns) else held.diagonal()
 
     def _settle(self) -> None:
-        """Find out by what the second moment is to be held; its value does not change."""
+        """Find out by what the second moment is to be saved; its value does not change."""
         whole = self._held
         if not self._settled and isinstance(whole, Tensor):
             diagonal = whole.diagonal().clone()
-            held = compress(whole, diagonal, self._rank_at_most)
-            if held is not None:
-                self._held = held.placed(self._allocate)
+            found = compress(whole, diagonal, self._rank_at_most)
+            if found is not None:
+                self._columns = found.placed(self._allocate)
+                if found.rank <= few(len(diagonal)):
+                    self._held = self._columns
         self._settled = True
 
     def placed(self, allocate: Allocate) -> Moment:
         """The same with its second moment in memory from ``allocate``, now and later."""
         if allocate == self._allocate:
             return self
-        held = self._held
-        new = copied(held, allocate) if isinstance(held, Tensor) else held.placed(allocate)
-        return self._with(_held=new, _allocate=allocate)
+        columns = None if self._columns is None else self._columns.placed(allocate)
+        held = copied(self._held, allocate) if isinstance(self._held, Tensor) else columns
+        return self._with(_held=held, _columns=columns, _allocate=allocate)
 
     def __add__(self, other: Moment) -> Moment:
         count, total = self.count + other.count, self.sum + other.sum
@@ -205,7 +210,11 @@ class Moment:
 
     def to(self, device: str) -> Moment:
         """The same integers on a device."""
-        return self._with(sum=self.sum.to(device), _held=self._held.to(device))
+        if isinstance(self._held, Columns):
+            held = columns = self._held.to(device)
+            return self._with(sum=self.sum.to(device), _held=held, _columns=columns)
+        whole = self._held.to(device)
+        return self._with(sum=self.sum.to(device), _held=whole, _columns=None, _settled=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Moment:
         return self  # a value

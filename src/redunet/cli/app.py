@@ -91,6 +91,9 @@ def report(
             help="Show what the layers do; by default where they fit into --memory.",
         ),
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the figures as PNG files too.")
+    ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
@@ -99,8 +102,9 @@ def report(
 
     Of a record: accuracies over tasks beside other methods', accuracy by task, confusion matrices,
     cost, settings. Of a model: angles between classes, their spectra, their leading directions
-    where features are pixels, ΔR by layer, and with --samples the confusion matrix and memberships
-    layer by layer.
+    where features are pixels, filters where they are patches, ΔR by layer, and with --samples the
+    confusion matrix, memberships layer by layer, and cosines and margins before and after the
+    layers.
 
     Example:
 
@@ -120,6 +124,7 @@ def report(
             device=device,
             memory=memory,
             data_dir=data_dir,
+            figures=figures,
             progress=tell,
         )
     say(f"Wrote {out}, {size / 1e6:.1f} MB")

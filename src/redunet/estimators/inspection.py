@@ -88,6 +88,19 @@ def _subspaces(model: ReduNetClassifier, Sigma: Tensor, n_values: int) -> Subspa
     return Subspaces.of(SecondMoments.of_matrices(Sigma), n_components, n_values)
 
 
+def at_depth(model: ReduNetClassifier, n_layers: int) -> ReduNetClassifier:
+    """A model of the same moments and settings with fewer layers: the first ones of the model.
+
+    Parameters
+    ----------
+    model : ReduNetClassifier
+    n_layers : int
+        0 leaves the read-out alone.
+    """
+    params = {**model.get_params(deep=False), "n_layers": n_layers}
+    return ReduNetClassifier(**params).remember(model._fitted().total)
+
+
 def layers_fit(model: ReduNetClassifier) -> bool:
     """Whether all layers fit into the model's ``memory``: if not, each pass makes them again."""
     with warnings.catch_warnings():

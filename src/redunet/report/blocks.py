@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any
 
 INK = "ink"
@@ -80,6 +80,8 @@ class Lines:
         Whether the y axis is.
     named : bool, default=True
         Whether each line has its last value and name at its end, or in a legend.
+    level : float, default=None
+        A value that a straight line marks.
     """
 
     curves: Sequence[Curve]
@@ -91,6 +93,7 @@ class Lines:
     bounds: tuple[float, float] | None = None
     logarithmic: bool = False
     named: bool = True
+    level: float | None = None
 
     def end(self, curve: Curve) -> str:
         """A curve's last value and its name."""
@@ -141,6 +144,9 @@ class HeatMap:
         Whether small values have the strong colours.
     mask_diagonal : bool, default=False
         Whether the diagonal has no colour, so that all are spent on the rest.
+    groups : sequence of (str, int), default=None
+        Names of groups of neighbouring rows, the same of columns, and how many each has: these
+        are named in place of every row and column.
     """
 
     values: Sequence[Sequence[float | None]]
@@ -154,6 +160,15 @@ class HeatMap:
     notes: Sequence[Sequence[str]] | None = None
     falling: bool = False
     mask_diagonal: bool = False
+    groups: Sequence[tuple[str, int]] | None = None
+
+    def middles(self) -> list[tuple[float, str]]:
+        """The middle of each group, counted in rows, and its name."""
+        ends = accumulate((count for _, count in self.groups or ()), initial=0)
+        return [
+            (end + (count - 1) / 2, name)
+            for end, (name, count) in zip(ends, self.groups or (), strict=False)
+        ]
 
     def table(self, name: str) -> Table:
         """The numbers behind the colours; of many columns only some."""
@@ -181,6 +196,8 @@ class Images:
         What the number is that belongs to each picture.
     figures : rows of str
         Those numbers.
+    named : bool, default=True
+        Whether rows and columns have their names beside them.
     """
 
     tiles: Sequence[Sequence[Sequence[Sequence[Any]]]]
@@ -188,6 +205,7 @@ class Images:
     columns: tuple[str, Sequence[str]]
     what: str
     figures: Sequence[Sequence[str]]
+    named: bool = True
 
     def table(self, name: str) -> Table:
         """A number for each picture."""

@@ -13,14 +13,46 @@ from numpy.typing import NDArray
 from redunet.core.subspaces import Subspaces
 from redunet.errors import DataError
 from redunet.estimators import Estimator, ReduNetClassifier
-from redunet.estimators.inspection import after_layers, before_layers, layers_fit, most_similar
+from redunet.estimators.inspection import (
+    after_layers,
+    at_depth,
+    before_layers,
+    layers_fit,
+    most_similar,
+)
 from redunet.report.record_figures import MOST_CLASSES
 from redunet.report.samples import Samples
 
 MOST_VALUES = 60
 """Eigenvalues that are drawn of each class."""
 
+MANY_LAYERS = 4
+"""Of as many, classes are shown half-way through them too."""
+
+MOST_COMPARED = 120
+"""Samples that are compared with each other."""
+
+MOST_FOLLOWED = 2000
+"""Samples whose margins are drawn."""
+
 AFTER, BEFORE = "after the last layer", "before the first layer"
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """Samples at some depth of a network.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        Features, on the unit sphere.
+    margins : ndarray of shape (m,)
+        Of other samples: the score of the true class less the highest of the others, by the
+        model's read-out from the features at that depth.
+    """
+
+    Z: NDArray[Any]
+    margins: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +140,45 @@ class Look:
         if not self.with_layers:
             return {BEFORE: before}
         return {AFTER: after_layers(self.network, MOST_VALUES, self.chosen), BEFORE: before}
+
+    @cached_property
+    def compared(self) -> list[tuple[str, list[int]]]:
+        """The classes chosen, and the rows of the first few samples of each."""
+        if self.samples is None or self.samples.y is None or len(self.names) < 2:
+            return []
+        most = max(2, MOST_COMPARED // len(self.chosen))
+        labels = self.model.classes_[self.chosen]
+        rows = [np.flatnonzero(self.samples.y == label)[:most].tolist() for label in labels]
+        return [(str(label), some) for label, some in zip(labels, rows, strict=True) if some]
+
+    @cached_property
+    def followed(self) -> NDArray[np.intp]:
+        """The rows of samples of the model's classes whose margins are drawn, spread evenly."""
+        if self.samples is None or self.samples.y is None:
+            return np.empty(0, dtype=np.intp)
+        known = np.flatnonzero(np.isin(self.samples.y, self.model.classes_))
+        return known[:: -(-len(known) // MOST_FOLLOWED) or 1]
+
+    @cached_property
+    def depths(self) -> dict[str, Passed]:
+        """Samples with labels after the layers, half-way where there are many, and before them."""
+        samples, n_layers = self.samples, self.network.n_layers
+        if samples is None or samples.y is None or not (self.with_layers and self.compared):
+            return {}
+        models = {AFTER: self.network}
+        if n_layers >= MANY_LAYERS:
+            half = n_layers // 2
+            models[f"after {half} of {n_layers} layers"] = at_depth(self.network, half)
+        models[BEFORE] = at_depth(self.network, 0)
+        return {depth: self._passed(model, samples.X, samples.y) for depth, model in models.items()}
+
+    def _passed(self, model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> Passed:
+        Z = model.transform(X[[row for _, rows in self.compared for row in rows]])
+        scores = model.decision_function(X[self.followed])
+        if scores.ndim == 1:  # of two classes
+            scores = np.stack([-scores, scores], axis=1) / 2
+        own = model.classes_ == y[self.followed][:, None]
+        return Passed(Z, scores[own] - np.where(own, -np.inf, scores).max(axis=1))
 
     @cached_property
     def labels(self) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from redunet.report.blocks import (
     Text,
     View,
 )
+from redunet.report.filters import filter_figure
 from redunet.report.look import AFTER, BEFORE, Look
 from redunet.report.numbers import plain, readout_name
 from redunet.report.record_figures import (
@@ -39,6 +40,7 @@ from redunet.report.record_figures import (
     rate_words,
 )
 from redunet.report.samples import Samples
+from redunet.report.through_layers import margin_blocks, similarity_blocks
 
 MOST_LINES = 12
 """Classes whose spectra are drawn."""
@@ -65,13 +67,16 @@ COLORS = (
 
 def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
     """Everything that a page says of a model, in order: the answer first, settings last."""
-    parts = {
+    parts: dict[str, Callable[[Look], Sequence[Block]]] = {
         "Summary": _summary,
         "Confusion matrix": _confusion,
         "Memberships by layer": _memberships,
+        "Cosines between samples": similarity_blocks,
+        "Margins of samples": margin_blocks,
         "Angles between the classes": _angles,
         "Spectra of the classes": _spectra,
         "Leading directions of the classes": _directions,
+        "Filters": lambda look: filter_figure(look.model.features),
         "The objective by layer": _objective,
         "Classes": _classes,
         "Settings": _settings,

@@ -26,6 +26,9 @@ from redunet.untrusted import open_regular
 MOST_RECORD_BYTES = 2**28
 """What is read of a record, far beyond any real one."""
 
+MOST_SIDE_BY_SIDE = 3
+"""Heat maps of one figure in a PNG file."""
+
 
 def write(record: Record, folder: Path) -> list[Path]:
     """Write a record and its report into a folder.
@@ -75,6 +78,7 @@ def page(
     device: str = "auto",
     memory: str = "2GB",
     data_dir: Path | None = None,
+    figures: Path | None = None,
     progress: Progress = silent,
 ) -> int:
     """Write one page of models and records.
@@ -98,6 +102,8 @@ def page(
         As for `ReduNetClassifier`.
     data_dir : Path, default=None
         Where a data set may lie already.
+    figures : Path, default=None
+        A folder for the figures as PNG files too.
     progress : callable, default=nothing
         Told what begins, and which share of the whole is done.
 
@@ -133,7 +139,21 @@ def page(
         raise SettingsError("expected a model to show --samples of, got records only")
     data = to_html(chapters).encode()
     write_bytes(out, data)
+    if figures is not None:
+        _write_figures(chapters, make_folder(figures))
     return len(data)
+
+
+def _write_figures(chapters: Sequence[Chapter], folder: Path) -> None:
+    """Each figure as a PNG file; those of several chapters have numbers before their names."""
+    from redunet.report.png import png
+
+    for number, one in enumerate(chapters, 1):
+        before = f"{number}-" if len(chapters) > 1 else ""
+        for figure in [b for section in one.sections for b in section.blocks]:
+            if isinstance(figure, Figure):
+                data = png(figure, MOST_SIDE_BY_SIDE)
+                write_bytes(folder / f"{before}{figure.name}.png", data)
 
 
 def _read(path: Path, device: str, memory: str) -> Estimator | dict[str, Any]:

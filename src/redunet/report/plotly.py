@@ -47,11 +47,15 @@ def _lines(lines: Lines) -> Parts:
         y_axis = {"range": bounds}
     if lines.logarithmic:
         y_axis |= {"type": "log", "dtick": 1, "exponentformat": "power"}
-    layout = {
+    layout: Parts = {
         "hovermode": "closest",
         "xaxis": {"title": {"text": lines.x}, "showgrid": False, "zeroline": False, **x_axis},
         "yaxis": {"title": {"text": lines.y}, "zeroline": False, **y_axis},
     }
+    if lines.level is not None:
+        across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "layer": "below"}
+        ends_at = {"y0": lines.level, "y1": lines.level}
+        layout["shapes"] = [across | ends_at | {"line": {"color": "var(--muted)", "width": 1}}]
     traces = [_trace(lines, curve, rank) for rank, curve in enumerate(lines.curves, 1)]
     # What comes later is drawn over what came before: the boldest lines last.
     order = sorted(range(len(traces)), key=lambda index: lines.curves[index].width)
@@ -124,12 +128,33 @@ def _heat_map(chart: HeatMap) -> Parts:
             _part(colored, diagonal=False),
             _part(common | {"z": values}, diagonal=True) | plain,
         ]
+    if chart.groups:
+        return _grouped(chart, colored)
     axis = {"type": "category", "showgrid": False, "ticks": "", "zeroline": False}
     layout = {
         "xaxis": {**axis, "title": {"text": chart.columns[0]}, "tickangle": 0},
         "yaxis": {**axis, "title": {"text": chart.rows[0]}, "autorange": "reversed"},
     }
     return {"traces": traces, "layout": layout, "rows": len(chart.rows[1])}
+
+
+def _grouped(chart: HeatMap, colored: Parts) -> Parts:
+    """A heat map of so many rows that only groups of them have names: a square."""
+    places = {"x": list(range(len(chart.columns[1]))), "y": list(range(len(chart.rows[1])))}
+    hover = {"hovertemplate": f"{chart.what} %{{z:{chart.number_format}}}<extra></extra>"}
+    middles, names = zip(*chart.middles(), strict=True)
+    ticks = {"tickvals": middles, "ticktext": [text(name) for name in names]}
+    axis = {"showgrid": False, "ticks": "", "zeroline": False, "constrain": "domain", **ticks}
+    layout = {
+        "xaxis": {**axis, "title": {"text": chart.columns[0]}},
+        "yaxis": {
+            **axis,
+            "title": {"text": chart.rows[0]},
+            "autorange": "reversed",
+            "scaleanchor": "x",
+        },
+    }
+    return {"traces": [colored | places | hover], "layout": layout, "height_per_width": 0.9}
 
 
 def _part(trace: Parts, *, diagonal: bool) -> Parts:
@@ -161,6 +186,8 @@ def _images(images: Images) -> Parts:
         middles = [i * (size + 1) + (size - 1) / 2 for i in range(len(names))]
         named = {"tickvals": middles, "ticktext": [text(one) for one in names]}
         plain = {"showgrid": False, "zeroline": False, "ticks": "", "constrain": "domain"}
+        if not images.named:
+            return plain | {"showticklabels": False}
         return plain | named | {"title": {"text": title}}
 
     layout = {

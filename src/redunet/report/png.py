@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,32 +9,42 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
-from redunet.report.blocks import INK, STRONG, Curve, Figure, HeatMap, Lines
+from redunet.report.blocks import INK, STRONG, Curve, Figure, HeatMap, Images, Lines
+from redunet.report.canvas import DPI, MUTED, RULE, TEXT, WIDTH, heading, plain, saved
 from redunet.report.numbers import Record
+from redunet.report.png_grids import all_images, heat_maps
 from redunet.report.record_figures import accuracy_lines
 
-TEXT, MUTED, RULE = "#1b1f24", "#57606a", "#e6e8eb"
-DPI, WIDTH = 200, 8.0
 DASHES: dict[str, Any] = {"--": (0, (5, 2)), "": "none"}
-BLUES = ("#f4f7fb", "#a6cfee", "#08407a")
-MOST_LABELS = 30
-"""Names of rows and columns that a heat map has room for; of more, every second, third, …"""
 
 
-def png(figure: Figure) -> bytes:
-    """A figure as a PNG file: all views of lines, one above the other, or the first heat map."""
-    lines = [(view.name, view.drawing) for view in figure.views if isinstance(view.drawing, Lines)]
-    if not lines and isinstance(chart := figure.views[0].drawing, HeatMap):
-        return _heat_map(figure, chart)
+def png(figure: Figure, most: int = 1) -> bytes:
+    """A figure as a PNG file: its views of lines or of pictures, one above the other, or heat maps.
+
+    Parameters
+    ----------
+    figure : Figure
+    most : int, default=1
+        So many of its heat maps are drawn, side by side; the first one on the right, since a
+        page opens on what a network ends with.
+    """
+    views = figure.views
+    charts = [(view.name, view.drawing) for view in views if isinstance(view.drawing, HeatMap)]
+    if charts:
+        return heat_maps(figure, charts[:most][::-1])
+    tiles = [(view.name, view.drawing) for view in views if isinstance(view.drawing, Images)]
+    if tiles:
+        return all_images(figure, tiles)
+    lines = [(view.name, view.drawing) for view in views if isinstance(view.drawing, Lines)]
     heights = [_height(drawing) for _, drawing in lines]
     notes = textwrap.wrap(figure.caption, 118)
     head = 0.62 + 0.17 * len(notes)
     total = head + sum(heights)
     canvas = Canvas(figsize=(WIDTH, total), dpi=DPI)
-    _heading(canvas, figure.title, notes, total)
+    heading(canvas, figure.title, notes, total)
     top = total - head
     for (name, drawing), height in zip(lines, heights, strict=True):
         place = (0.085, (top - height + 0.55) / total, 0.565, (height - 0.8) / total)
@@ -44,25 +53,16 @@ def png(figure: Figure) -> bytes:
         if len(lines) > 1:
             axes.set_title(name, fontsize=9, color=MUTED, loc="left", pad=8)
         top -= height
-    return _saved(canvas)
+    return saved(canvas)
 
 
 def _height(lines: Lines) -> float:
     return max(3.4, 1.0 + 0.3 * len(lines.curves))
 
 
-def _heading(canvas: Canvas, title: str, notes: Sequence[str], height: float) -> None:
-    title = textwrap.shorten(title, 90, placeholder=" …")
-    style: dict[str, Any] = {"va": "top", "parse_math": False}
-    at = 0.012, 1 - 0.14 / height
-    canvas.text(*at, title, fontsize=11.5, fontweight="bold", color=TEXT, **style)
-    at = 0.012, 1 - 0.4 / height
-    canvas.text(*at, "\n".join(notes), fontsize=8.5, color=MUTED, linespacing=1.3, **style)
-
-
 def draw_lines(axes: Axes, lines: Lines) -> None:
     """Lines in a plain frame, each named at its end."""
-    _plain(axes, lines.x, lines.y)
+    plain(axes, lines.x, lines.y)
     axes.grid(axis="y", color=RULE, linewidth=0.8)
     axes.set_axisbelow(True)
     most = max(len(curve.values) for curve in lines.curves)
@@ -74,8 +74,29 @@ def draw_lines(axes: Axes, lines: Lines) -> None:
     for curve in sorted(lines.curves, key=lambda curve: curve.width):
         x = range(lines.first, lines.first + len(curve.values))
         bars = curve.deviations if curve.marker else None
-        axes.errorbar(x, curve.values, bars, capsize=4, clip_on=False, **_style(curve))
-    _name_lines(axes, lines)
+        # Within bounds that are given, a part of a line may lie outside.
+        axes.errorbar(
+            x, curve.values, bars, capsize=4, clip_on=lines.named is False, **_style(curve)
+        )
+    if lines.logarithmic:
+        axes.set_yscale("log")
+    if lines.level is not None:
+        axes.axhline(lines.level, color=MUTED, linewidth=1, zorder=1)
+    if lines.named:
+        _name_lines(axes, lines)
+        return
+    handles = [Line2D([], [], **_style(curve)) for curve in lines.curves]
+    legend = axes.legend(
+        handles,
+        [textwrap.fill(curve.name, 37) for curve in lines.curves],
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.0),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=TEXT,
+    )
+    for words in legend.get_texts():
+        words.set_parse_math(False)
 
 
 def _style(curve: Curve) -> dict[str, Any]:
@@ -140,38 +161,6 @@ def apart(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
     return list(np.clip(places, 0.0, max(0.0, 1.0 - room[-1])) + room)
 
 
-def _heat_map(figure: Figure, chart: HeatMap) -> bytes:
-    count = len(chart.rows[1])
-    notes = textwrap.wrap(figure.caption, 118)
-    side = max(2.6, min(6.0, 0.42 * count))
-    total = 0.62 + 0.17 * len(notes) + side + 0.75
-    canvas = Canvas(figsize=(WIDTH, total), dpi=DPI)
-    _heading(canvas, figure.title, notes, total)
-    axes = canvas.add_axes((0.13, 0.6 / total, 0.68, side / total))
-    values = np.array([[np.nan if v is None else v for v in row] for row in chart.values])
-    if chart.mask_diagonal:
-        np.fill_diagonal(values, np.nan)
-    colors = LinearSegmentedColormap.from_list("", BLUES[::-1] if chart.falling else BLUES)
-    low, high = chart.bounds
-    image = axes.imshow(values, colors, vmin=low, vmax=high, aspect="auto")
-    _plain(axes, chart.columns[0], chart.rows[0])
-    step = -(-count // MOST_LABELS)
-    for put, names in ((axes.set_xticks, chart.columns[1]), (axes.set_yticks, chart.rows[1])):
-        short = [textwrap.shorten(name, 12, placeholder="…") for name in names[::step]]
-        put(range(0, len(names), step), short, parse_math=False)
-    if chart.cells and count <= 12:
-        for i, row in enumerate(chart.cells):
-            for j, words in enumerate(row):
-                strong = (values[i, j] - low) / ((high - low) or 1.0)
-                ink = "white" if (1 - strong if chart.falling else strong) > 0.6 else TEXT
-                axes.text(j, i, words, ha="center", va="center", fontsize=7.5, color=ink)
-    bar = canvas.colorbar(image, cax=canvas.add_axes((0.85, 0.6 / total, 0.018, side / total)))
-    bar.set_label(chart.what, fontsize=9, color=TEXT)
-    bar.ax.tick_params(labelsize=8, color=MUTED)
-    bar.outline.set_visible(False)
-    return _saved(canvas)
-
-
 def overview(comparison: Record, demonstration: Record) -> bytes:
     """The picture of the README: accuracy beside other methods, and the hashes after forgetting.
 
@@ -205,19 +194,4 @@ def overview(comparison: Record, demonstration: Record) -> bytes:
             va="center",
             bbox={"facecolor": "#f0f7f2", "edgecolor": "none", "boxstyle": "round,pad=0.35"},
         )
-    return _saved(canvas)
-
-
-def _plain(axes: Axes, x: str, y: str) -> None:
-    """Take away what is not needed, name the axes."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(MUTED)
-    axes.tick_params(colors=TEXT, labelsize=9)
-    axes.set_xlabel(x, fontsize=9, color=TEXT)
-    axes.set_ylabel(y, fontsize=9, color=TEXT)
-
-
-def _saved(canvas: Canvas) -> bytes:
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", facecolor="white")
-    return buffer.getvalue()
+    return saved(canvas)

@@ -3,8 +3,8 @@
 Two small models: the recipe ``images-cpu`` on CIFAR-10 with 48 filters of each size, and
 ``directions`` on the pixels of MNIST. Some training images of each class are learnt, and others of
 them are the samples; test images are not looked at. The pictures are those that ``redunet report
-MODEL --samples DATA --figures FOLDER`` writes. Writes ``results/inside.json`` here, and pictures to
-``docs/figures``; a minute or two on one core.
+MODEL --samples DATA --figures FOLDER`` writes. Writes ``results/inside.json`` here, pictures to
+``docs/figures`` and the table of ``docs/images.md``; a minute or two on one core.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from benchmarks.readme import between
 from redunet import datasets, from_recipe
 from redunet.experiments.record import environment
 from redunet.files import write_bytes
@@ -29,6 +30,8 @@ from redunet.report.through_layers import cosines, means
 
 RECORD = Path(__file__).parent / "results" / "inside.json"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+PAGE = FIGURES.parent / "images.md"
+MARK = "inside table: ../benchmarks/results/inside.json"
 HELD_OUT = 100
 """Samples of each class."""
 
@@ -97,6 +100,34 @@ def pictures(look: Look, names: tuple[str, ...]) -> dict[str, bytes]:
     return found
 
 
+def filled(page: str, record: dict[str, Any]) -> str:
+    """The text of the page with the table of the record in its place."""
+    lines = [
+        "|  | mean angle of two classes | energy in a class's first ten directions | cosine within "
+        "a class | cosine between two | median margin | labels right |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    titles = {"cifar10": "CIFAR-10", "mnist": "MNIST"}
+    for data, model in record["models"].items():
+        for depth, samples in model["samples"].items():
+            of_classes = model["classes"].get(depth)
+            cells = ["–", "–"]
+            if of_classes:
+                cells = [
+                    f"{of_classes['mean_angle']:.1f}°",
+                    f"{of_classes['energy_in_first_ten']:.1%}",
+                ]
+            cells += [
+                f"{samples['cosine_within_class']:.3f}",
+                f"{samples['cosine_between_classes']:.3f}",
+                f"{samples['median_margin']:.3g}",
+                f"{samples['margin_above_zero']:.1%}",
+            ]
+            name = f"{titles[data]}, {model['features']:,} features, {depth}"
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return between(page, MARK, "\n".join(lines))
+
+
 def main() -> None:
     """Learn, write the record, and draw."""
     record: dict[str, Any] = {
@@ -112,6 +143,7 @@ def main() -> None:
         for name, picture in pictures(look, DRAWN[data]).items():
             write_bytes(FIGURES / f"{data}-{name}.png", picture)
     write_bytes(RECORD, (json.dumps(record, indent=1) + "\n").encode())
+    write_bytes(PAGE, filled(PAGE.read_text(encoding="utf-8"), record).encode())
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def table(record: dict[str, Any]) -> str:
         + " | a closed form needs |",
         "| ---: | ---: |" + " ---: |" * (len(methods) + 1),
     ]
-    widest = record["summary"][-1]["features"]
+    narrowest, widest = (record["summary"][at]["features"] for at in (0, -1))
     for row in record["summary"]:
         cells = [f"{row['filters']:,}", f"{row['features']:,}"]
         best = max(row["accuracy"].values())
@@ -100,6 +100,8 @@ def table(record: dict[str, Any]) -> str:
         needed = row.get("closed_form_features")
         if NETWORK not in row["accuracy"]:
             cells.append("–")
+        elif needed == narrowest:
+            cells.append(f"{narrowest:,} features or fewer")
         else:
             cells.append(f"more than {widest:,}" if needed is None else f"{needed:,} features")
         lines.append("| " + " | ".join(cells) + " |")

@@ -29,11 +29,14 @@ MOST_LABELS = 30
 def heat_maps(figure: Figure, charts: Sequence[tuple[str, HeatMap]]) -> bytes:
     """Heat maps side by side, all with one scale of colours."""
     several, first = len(charts) > 1, charts[0][1]
-    left, room, gap, below = (0.1, 0.76, 0.03, 0.95) if several else (0.13, 0.68, 0.0, 0.6)
+    left, room, gap, below = (0.12, 0.74, 0.03, 0.0) if several else (0.13, 0.68, 0.0, 0.6)
     width = (room + gap) / len(charts) - gap
     side = width * WIDTH if several else max(2.6, min(6.0, 0.42 * len(first.rows[1])))
     notes = textwrap.wrap(figure.caption, 118)
-    head = 0.62 + 0.17 * len(notes) + (0.3 if several else 0.15)
+    head = 0.62 + 0.17 * len(notes) + 0.15
+    if several:  # names of columns stand upright
+        longest = max(len(name) for name in _shown(first, first.columns[1])[1])
+        below = 0.4 + 0.075 * longest
     total = head + side + below
     canvas = Canvas(figsize=(WIDTH, total), dpi=DPI)
     heading(canvas, figure.title, notes, total)
@@ -62,15 +65,9 @@ def _heat_map(axes: Axes, chart: HeatMap, several: bool, first: bool) -> AxesIma
     colors = LinearSegmentedColormap.from_list("", BLUES[::-1] if chart.falling else BLUES)
     low, high = chart.bounds
     image = axes.imshow(values, colors, vmin=low, vmax=high, aspect="auto")
-    plain(axes, chart.columns[0], chart.rows[0] if first else "")
-    step = -(-count // MOST_LABELS)
+    plain(axes, chart.columns[0], "" if several else chart.rows[0])
     for put, names in ((axes.set_xticks, chart.columns[1]), (axes.set_yticks, chart.rows[1])):
-        places: Sequence[float] = range(0, len(names), step)
-        shown = names[::step]
-        if chart.groups:
-            places, shown = zip(*chart.middles(), strict=True)
-        short = [textwrap.shorten(name, 12, placeholder="…") for name in shown]
-        put(places, short, parse_math=False)
+        put(*_shown(chart, names), parse_math=False)
     if chart.groups:
         axes.tick_params(length=0)
         for (middle, _), (_, number) in zip(chart.middles(), chart.groups, strict=True):
@@ -88,6 +85,14 @@ def _heat_map(axes: Axes, chart: HeatMap, several: bool, first: bool) -> AxesIma
                 size = 6 if several else 7.5
                 axes.text(j, i, words, ha="center", va="center", fontsize=size, color=ink)
     return image
+
+
+def _shown(chart: HeatMap, names: Sequence[str]) -> tuple[list[float], list[str]]:
+    """The names of groups, or of as many rows or columns as there is room for, and their places."""
+    step = -(-len(chart.rows[1]) // MOST_LABELS)
+    named = [(float(place), names[place]) for place in range(0, len(names), step)]
+    places, shown = zip(*(chart.middles() if chart.groups else named), strict=True)
+    return list(places), [textwrap.shorten(name, 12, placeholder="…") for name in shown]
 
 
 def all_images(figure: Figure, views: Sequence[tuple[str, Images]]) -> bytes:

@@ -96,7 +96,7 @@ def comparison_table(records: Sequence[Record]) -> str:
 def _kept(method: Record) -> float:
     """Bytes that a method keeps after the last task, mean over seeds."""
     sizes = [run["tasks"][-1]["bytes"] for run in method["runs"]]
-    return sum(float(size[kind]) for size in sizes for kind in KEPT) / len(sizes)
+    return sum(float(size.get(kind, 0)) for size in sizes for kind in KEPT) / len(sizes)
 
 
 def _published(published: Record, name: str) -> str:
@@ -154,6 +154,46 @@ def recipes_table(records: Sequence[Record]) -> str:
         )
     heads = ["", "ReduNet (ours)", "best closed form, same features", "nearest subspace"]
     heads += ["ReduNet, paper (theirs)", "best with 200 exemplars", "joint training, gradient"]
+    return markdown_table(Table("", heads, rows))
+
+
+def images_table(records: Sequence[Record]) -> str:
+    """A row for each recipe for images: what it reaches, beside what, and what it takes.
+
+    Time is that of the network, for learning and evaluating all tasks; memory is the peak of the
+    whole command, on the GPU where there was one.
+    """
+    rows = []
+    for record in records:
+        reached = {method["method"]: last(method) for method in record["methods"]}
+        names = {method["method"]: method["name"] for method in record["methods"]}
+        network = next(one for one in record["methods"] if one["method"] == "redunet")
+        closed = CLOSED_FORM & reached.keys()
+        best = max(closed, key=lambda method: reached[method].mean, default=None)
+        run, settings = network["runs"][0], network["settings"]
+        name = f"{record['recipe']}, {record['title']}"
+        if settings["train_per_class"] is not None:
+            name += f", {settings['train_per_class']:,} images a class"
+        seconds = [task["seconds"] for task in run["tasks"]]
+        learning = (run.get("seconds") or {}).get("learn")
+        if learning is None:
+            learning = sum(one["learn"] for one in seconds)
+        memory = run.get("peak_device_memory_bytes") or run["peak_memory_bytes"]
+        rows.append(
+            [
+                name,
+                f"{run['n_features']:,}",
+                str(settings["n_layers"]),
+                shown(reached["redunet"], 4),
+                UNKNOWN if best is None else f"{shown(reached[best], 4)} ({names[best]})",
+                f"{learning + sum(one['evaluate'] for one in seconds):,.0f}",
+                in_bytes(_kept(network)),
+                in_bytes(memory),
+                run["machine"]["gpu"] or f"CPU, threads: {run['machine']['threads']}",
+            ]
+        )
+    heads = ["recipe, data", "features", "layers", "accuracy", "best closed form, same features"]
+    heads += ["seconds", "file", "memory", "on"]
     return markdown_table(Table("", heads, rows))
 
 
@@ -223,6 +263,7 @@ TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
     "comparison table": comparison_table,
     "recipe table": recipe_table,
     "recipes table": recipes_table,
+    "images table": images_table,
     "joint table": joint_table,
     "vectors table": vectors_table,
 }

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from redunet.report.blocks import Block, Curve, Figure, HeatMap, Lines, Text, View
 from redunet.report.look import AFTER, BEFORE, Look
 
+HIGHEST = 99.0
+"""Percent of the cosines between two samples that have a colour of their own."""
+
 PERCENTILES = range(1, 100)
 STYLES = {BEFORE: ("#D55E00", "-.", 2.0), AFTER: ("#0072B2", "-", 2.8)}
 HALF_WAY = ("#56B4E9", "--", 2.0)
@@ -42,9 +45,12 @@ def similarity_blocks(look: Look) -> list[Block]:
         return []
     counts = [len(rows) for _, rows in look.compared]
     names = [f"{name} {row}" for name, rows in look.compared for row in rows]
+    by_depth = {name: cosines(one.Z.astype(np.float64)) for name, one in look.depths.items()}
+    apart = ~np.eye(len(names), dtype=bool)
+    most = max(float(np.percentile(found[apart], HIGHEST)) for found in by_depth.values())
+    most = min(1.0, np.ceil(20 * most) / 20)
     views, said = [], []
-    for depth, passed in look.depths.items():
-        found = cosines(passed.Z.astype(np.float64))
+    for depth, found in by_depth.items():
         inside, across = means(found, counts)
         said.append(f"{inside:.3f} and {across:.3f} {depth}")
         alt = f"Heat map of the cosines between samples {depth}, class after class: on average "
@@ -54,6 +60,7 @@ def similarity_blocks(look: Look) -> list[Block]:
             rows=("samples, class after class", names),
             columns=("samples, class after class", names),
             what="size of the cosine",
+            bounds=(0.0, most),
             groups=[(name, len(rows)) for name, rows in look.compared],
         )
         views.append(View(depth, alt, chart))
@@ -77,10 +84,7 @@ def margin_blocks(look: Look) -> list[Block]:
         curves.append(Curve(depth, values, color, dash=dash, width=width))
         right = float((passed.margins > 0).mean())
         said.append(f"{depth} {right:.1%} of them are above zero, half above {values[49]:.3g}")
-    lows, highs = (
-        [float(np.percentile(passed.margins, at)) for passed in look.depths.values()]
-        for at in (0.5, 99.5)
-    )
+    lows, highs = ([curve.values[at] for curve in curves] for at in (0, -1))
     room = 0.05 * (max(highs) - min(lows))
     lines = Lines(
         curves[::-1],

@@ -56,13 +56,15 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     said = CliRunner().invoke(main, ["report", str(digits), "--samples", "digits", "-o", str(out)])
     assert said.exit_code == 0, said.output
-    assert f"Wrote {out}, 1." in said.output
+    assert f"Wrote {out}, 2." in said.output
     assert out.stat().st_size < 5_000_000
     assert {tag for tag, _ in Page(out.read_text()).tags} <= set(KNOWN.split())
     assert titles(out) == [
         "Summary",
         "Confusion matrix",
         "Memberships by layer",
+        "Cosines between samples",
+        "Margins of samples",
         "Angles between the classes",
         "Spectra of the classes",
         "Leading directions of the classes",
@@ -71,7 +73,8 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
         "Settings",
     ]
     model = ReduNetClassifier.load(digits)
-    (confusion,), memberships, angles, spectra, directions, (rate,) = plots(out)
+    (confusion,), memberships, cosines, _, angles, spectra, directions, (rate,) = plots(out)
+    assert len(cosines) == 3  # after the layers, half-way, before
     rates = [layer.delta_R for layer in model.network_.rates()]
     assert rate["traces"][0]["y"] == [significant(value) for value in rates]
     assert [len(trace["y"]) for trace in spectra[0]["traces"]] == [60] * 10
@@ -145,7 +148,7 @@ def test_one_layer_is_told_in_words(tmp_path: Path) -> None:
     assert "one layer, labels by" in text
     assert f"{y[3]} {highest:.3f}, " in text
     assert "Before the only layer the rate reduction ΔR is " in text
-    assert len(plots(out)) == 3  # confusion matrix, angles, spectra
+    assert len(plots(out)) == 5  # confusion matrix, cosines, margins, angles, spectra
 
 
 def test_directions_in_colour(tmp_path: Path) -> None:
@@ -202,7 +205,7 @@ def test_many_classes_stay_below_five_megabytes(tmp_path: Path) -> None:
         "The 20 classes of highest membership, of 130.",
     ):
         assert said in text
-    (confusion,), memberships, angles, spectra, directions, _ = plots(out)
+    (confusion,), memberships, _, _, angles, spectra, directions, _ = plots(out)
     assert np.shape(angles[0]["traces"][0]["z"]) == (40, 40)
     assert np.shape(confusion["traces"][0]["z"]) == (40, 40)
     assert len(spectra[0]["traces"]) == 12

@@ -92,6 +92,8 @@ def test_many_layers_are_shown_half_way_too() -> None:
         assert isinstance(view.drawing, HeatMap)
         assert np.array(view.drawing.values) == pytest.approx(cosines(passed.Z))
         assert view.drawing.groups == [(str(digit), 12) for digit in range(10)]
+        mean = np.mean(np.array(view.drawing.values)[12:24, 36:48])
+        assert view.table.rows[1][4] == f"{mean:.3f}"  # the table has the means of classes
     (_, before), (_, after) = (
         means(cosines(look.depths[depth].Z), counts) for depth in (BEFORE, AFTER)
     )
@@ -140,8 +142,7 @@ def test_filters_are_drawn_as_they_are(images: Any) -> None:
 
 
 def test_filters_are_found_inside_other_maps() -> None:
-    settings = {"n_filters": 20, "patch_size": 4, "cells": 1}
-    model = from_recipe("images-cpu", COLOUR, **settings)
+    model = from_recipe("images-cpu", COLOUR, n_filters=20, patch_size=4, cells=1)
     (figure,) = filter_figure(model.features)
     assert [view.name for view in figure.views] == ["4 × 4 pixels", "6 × 6 pixels"]
     (figure,) = filter_figure(PatchPlanes.learn(COLOUR, 0, 100, 5))

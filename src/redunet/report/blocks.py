@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any
 
 INK = "ink"
@@ -171,7 +171,9 @@ class HeatMap:
         ]
 
     def table(self, name: str) -> Table:
-        """The numbers behind the colours; of many columns only some."""
+        """The numbers behind the colours; of many columns only some, of groups their means."""
+        if self.groups:
+            return self._means(name)
         figures = self.figures or [
             ["" if value is None else f"{value:{self.number_format}}" for value in row]
             for row in self.values
@@ -180,6 +182,22 @@ class HeatMap:
         rows = [[row, *line[::step]] for row, line in zip(self.rows[1], figures, strict=True)]
         corner = f"{self.rows[0]} / {self.columns[0]}"
         return Table(f"{self.what}: {name}", [corner, *self.columns[1][::step]], rows)
+
+    def _means(self, name: str) -> Table:
+        """The mean value between each two groups."""
+        ends = list(accumulate((count for _, count in self.groups or ()), initial=0))
+        spans = [range(a, b) for a, b in pairwise(ends)]
+
+        def mean(rows: range, columns: range) -> str:
+            found = [v for i in rows for j in columns if (v := self.values[i][j]) is not None]
+            return f"{sum(found) / len(found):{self.number_format}}" if found else ""
+
+        names = [group for group, _ in self.groups or ()]
+        lines = [
+            [group, *(mean(rows, columns) for columns in spans)]
+            for group, rows in zip(names, spans, strict=True)
+        ]
+        return Table(f"{self.what}, means: {name}", ["", *names], lines)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,10 @@ def _grouped(chart: HeatMap, colored: Parts) -> Parts:
             "scaleanchor": "x",
         },
     }
-    return {"traces": [colored | places | hover], "layout": layout, "height_per_width": 0.9}
+    # So many values take room in a page: as many places as the pointer shows.
+    shown = [[None if v is None else round(v, 3) for v in row] for row in chart.values]
+    traces = [colored | places | hover | {"z": shown}]
+    return {"traces": traces, "layout": layout, "height_per_width": 0.9}
 
 
 def _part(trace: Parts, *, diagonal: bool) -> Parts:

@@ -64,10 +64,9 @@ def similarity_blocks(look: Look) -> list[Block]:
             groups=[(name, len(rows)) for name, rows in look.compared],
         )
         views.append(View(depth, alt, chart))
-    caption = (
-        "The size of the cosine between samples, less the mean of all that are shown: 1 where "
-    )
-    caption += f"two are on one line, 0 where they are orthogonal.{look.rule(len(look.compared))}"
+    caption = "The size of the cosine between samples, less the mean of all that are shown: 1 "
+    caption += "where two are on one line, 0 where they are orthogonal; "
+    caption += f"from {most:.2g} on there is one colour.{look.rule(len(look.compared))}"
     words = f"The mean cosine within a class and between two: {', '.join(said[::-1])}."
     figure = Figure("similarity", "Cosines between samples", caption, views, choose="samples")
     return [figure, Text(words)]

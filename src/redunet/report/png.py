@@ -28,13 +28,17 @@ def png(figure: Figure, most: int = 1) -> bytes:
     ----------
     figure : Figure
     most : int, default=1
-        So many of its heat maps are drawn, side by side; the first one on the right, since a
-        page opens on what a network ends with.
+        So many of its heat maps are drawn side by side, if they have the same rows and columns;
+        the first one on the right, since a page opens on what a network ends with.
     """
     views = figure.views
     charts = [(view.name, view.drawing) for view in views if isinstance(view.drawing, HeatMap)]
     if charts:
-        return heat_maps(figure, charts[:most][::-1])
+        first = charts[0][1]
+        alike = [
+            one for one in charts if (one[1].rows, one[1].columns) == (first.rows, first.columns)
+        ]
+        return heat_maps(figure, alike[:most][::-1])
     tiles = [(view.name, view.drawing) for view in views if isinstance(view.drawing, Images)]
     if tiles:
         return all_images(figure, tiles)

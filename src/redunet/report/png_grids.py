@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from redunet.report.blocks import Figure, HeatMap, Images
-from redunet.report.canvas import DPI, MUTED, TEXT, WIDTH, heading, plain, saved
+from redunet.report.canvas import DPI, MUTED, RULE, TEXT, WIDTH, heading, plain, saved
 
 BLUES = ("#f4f7fb", "#a6cfee", "#08407a")
 SIGNED = LinearSegmentedColormap.from_list("", ("#b2182b", "#ffffff", "#2166ac"))
 ENLARGED, GAP = 6, 4
-"""Of small pictures: the side of a pixel, and the white between two pictures."""
+"""Of small pictures: the side of a pixel, and the room between two pictures."""
 
 MOST_LABELS = 30
 """Names of rows and columns that a heat map has room for; of more, every second, third, …"""
@@ -34,20 +34,23 @@ def heat_maps(figure: Figure, charts: Sequence[tuple[str, HeatMap]]) -> bytes:
     side = width * WIDTH if several else max(2.6, min(6.0, 0.42 * len(first.rows[1])))
     notes = textwrap.wrap(figure.caption, 118)
     head = 0.62 + 0.17 * len(notes) + 0.15
+    titles = [textwrap.wrap(name, int(14 * width * WIDTH)) for name, _ in charts]
     if several:  # names of columns stand upright
         longest = max(len(name) for name in _shown(first, first.columns[1])[1])
         below = 0.4 + 0.075 * longest
+        head += 0.15 * (max(map(len, titles)) - 1)
     total = head + side + below
     canvas = Canvas(figsize=(WIDTH, total), dpi=DPI)
     heading(canvas, figure.title, notes, total)
     lows, highs = zip(*(chart.bounds for _, chart in charts), strict=True)
-    for index, (name, chart) in enumerate(charts):
+    for index, (_, chart) in enumerate(charts):
         at = left + index * (width + gap)
         axes = canvas.add_axes((at, below / total, width, side / total))
         alike = replace(chart, bounds=(min(lows), max(highs)))
         image = _heat_map(axes, alike, several=several, first=index == 0)
         if several:
-            axes.set_title(name, fontsize=9, color=MUTED, loc="left", pad=6)
+            style: dict[str, Any] = {"fontsize": 9, "color": MUTED, "loc": "left", "pad": 6}
+            axes.set_title("\n".join(titles[index]), parse_math=False, **style)
     place = (left + room + (0.02 if several else 0.04), below / total, 0.018, side / total)
     bar = canvas.colorbar(image, cax=canvas.add_axes(place))
     bar.set_label(first.what, fontsize=9, color=TEXT)
@@ -136,13 +139,15 @@ def _name_pictures(axes: Axes, images: Images, shape: tuple[int, ...]) -> None:
 
 
 def _sheet(images: Images) -> NDArray[np.float64]:
-    """All pictures of a view with white between them: colours of shape (height, width, 3)."""
+    """All pictures of a view with some room between them: colours of shape (height, width, 3)."""
     shares = (np.array([list(row) for row in images.tiles], dtype=float) + 1) / 2
     tiles = SIGNED(shares)[..., :3] if shares.ndim == 4 else shares.clip(0, 1)
     rows, columns, height, width, _ = tiles.shape
     enlarged = tiles.repeat(ENLARGED, axis=2).repeat(ENLARGED, axis=3)
     h, w = ENLARGED * height + GAP, ENLARGED * width + GAP
-    sheet = np.ones((rows * h - GAP, columns * w - GAP, 3))
+    # White is a value of pictures of one channel, so between them it is grey, as on the page.
+    between = to_rgb(RULE if shares.ndim == 4 else "white")
+    sheet = np.full((rows * h - GAP, columns * w - GAP, 3), between)
     for i in range(rows):
         for j in range(columns):
             sheet[i * h : i * h + h - GAP, j * w : j * w + w - GAP] = enlarged[i, j]

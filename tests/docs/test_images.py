@@ -1,0 +1,76 @@
+"""What docs/images.md says is what its records say, and its pictures are there."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from PIL import Image
+
+from benchmarks import inside
+from redunet.estimators.recipes import RECIPES
+from redunet.report.look import AFTER, BEFORE
+from redunet.report.readme import filled
+from tests.records import record
+
+PAGE = inside.PAGE.read_text(encoding="utf-8")
+WORDS = " ".join(PAGE.split())
+RECORD = json.loads(inside.RECORD.read_text(encoding="utf-8"))
+MODELS = RECORD["models"]
+
+
+def test_the_tables_are_those_of_the_records() -> None:
+    assert filled(PAGE, inside.PAGE.parent) == PAGE
+    assert inside.filled(PAGE, RECORD) == PAGE
+    assert inside.MARK in PAGE
+
+
+def test_every_recipe_for_images_is_there() -> None:
+    named = set(re.findall(r"^\| ([\w-]+), ", PAGE, re.MULTILINE))
+    assert named >= {name for name in RECIPES if name.startswith(("images-", "invariant"))}
+    assert all(f"`{name}`" in PAGE for name in named & RECIPES.keys())
+
+
+@pytest.mark.parametrize("data", inside.MODELS)
+def test_layers_turn_classes_away_from_each_other(data: str) -> None:
+    model = MODELS[data]
+    before, after = (model["classes"][depth] for depth in (BEFORE, AFTER))
+    assert after["mean_angle"] > before["mean_angle"]
+    for key in ("median_margin", "margin_above_zero"):
+        values = [one[key] for one in model["samples"].values()]
+        assert all(low < high for low, high in pairwise(values))
+
+
+def test_words_about_what_layers_do() -> None:
+    before, after = (MODELS["cifar10"]["classes"][depth] for depth in (BEFORE, AFTER))
+    share = before["energy_in_first_direction"]
+    assert f"{share:.0%}".replace("%", " % of the energy of a class") in WORDS
+    assert after["energy_in_first_direction"] == pytest.approx(share, abs=0.001)
+    cosines = [one["cosine_between_classes"] for one in MODELS["cifar10"]["samples"].values()]
+    assert cosines[-1] == pytest.approx(cosines[0], abs=0.002)
+    pixels = MODELS["mnist"]
+    assert (
+        pixels["classes"][AFTER]["energy_in_first_ten"]
+        < pixels["classes"][BEFORE]["energy_in_first_ten"]
+    )
+    cosines = [one["cosine_between_classes"] for one in pixels["samples"].values()]
+    assert cosines == sorted(cosines, reverse=True)
+
+
+def test_figures_of_other_records() -> None:
+    (behind,) = [m for m in record("vectors-cifar10")["methods"] if m["method"] == "redunet"]
+    accuracy = behind["runs"][0]["tasks"][-1]["accuracy"]
+    assert f"reached {accuracy:.3f} on CIFAR-10" in WORDS
+
+
+@pytest.mark.parametrize(
+    "name", [f"{data}-{name}" for data, names in inside.DRAWN.items() for name in names]
+)
+def test_the_pictures_are_small(name: str) -> None:
+    path = inside.FIGURES / f"{name}.png"
+    assert f"](figures/{name}.png)" in PAGE
+    assert path.stat().st_size < 150_000
+    with Image.open(path) as picture:
+        assert picture.size[0] == 1600

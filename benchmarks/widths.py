@@ -25,11 +25,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.widest_features import Array, WidestFeatures, vectors_of
 from redunet.cli.options import parsed
-from redunet.core.grid import unit_rows
 from redunet.core.readings import Reading, Readings
 from redunet.errors import SettingsError
 from redunet.estimators import LinearDiscriminant, ReduNetClassifier, Ridge
+from redunet.estimators.inspection import at_depth
 from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.validation_samples import standard_error
@@ -37,7 +38,6 @@ from redunet.experiments.experiment import Experiment
 from redunet.experiments.record import environment
 from redunet.experiments.streams import pooled
 from redunet.experiments.tuning import held_out_rows
-from redunet.features import FeatureMap, Together
 from redunet.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results"
@@ -46,71 +46,10 @@ NETWORK, SAME = "network", "same read-out, no layers"
 CLOSED = (SAME, "LDA", "ridge")
 """The methods without layers."""
 
-_IMAGES = 500
-"""Whose features are computed at once."""
-
-_COMPARED = 16
-"""Images on which a map of fewer filters is compared with the first filters of the widest."""
-
 _BATCH_BYTES = 2**29
 """Of the vectors that are learnt at once."""
 
-Array = NDArray[Any]
 Hits = NDArray[np.bool_]
-
-
-class WidestFeatures:
-    """Features of images by the widest map, from which those of narrower maps are taken.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        The widest map. Of maps side by side each part is kept by itself, since a part is put on
-        the unit sphere with as many features as it has.
-    images : ndarray of shape (n, ...)
-    device : str
-        Where features are computed; they are kept as float32 in main memory.
-    """
-
-    def __init__(self, features: FeatureMap, images: Array, device: str) -> None:
-        self.map, self._images, self._device = features, images, device
-        self._vectors = [self._computed(part) for part in _parts(features)]
-
-    def _computed(self, part: FeatureMap) -> Array:
-        out = np.empty((len(self._images), part.n_features), dtype=np.float32)
-        for start in range(0, len(out), _IMAGES):
-            some = torch.from_numpy(self._images[start : start + _IMAGES]).to(self._device)
-            out[start : start + _IMAGES] = part(some).cpu().numpy()
-        return out
-
-    def narrowed(self, features: FeatureMap) -> list[Array]:
-        """The features by each part of a map of fewer filters, (n, d)."""
-        some = torch.from_numpy(self._images[:_COMPARED])
-        found = []
-        parts = zip(_parts(self.map), _parts(features), self._vectors, strict=True)
-        for wide, part, vectors in parts:
-            if torch.equal(wide(some)[:, : part.n_features], part(some)):
-                found.append(vectors[:, : part.n_features])
-            else:
-                found.append(self._computed(part))
-        return found
-
-
-def _parts(features: FeatureMap) -> tuple[FeatureMap, ...]:
-    return features.parts if isinstance(features, Together) else (features,)
-
-
-def vectors_of(parts: Sequence[Array], rows: Array) -> Array:
-    """The vectors of some samples, (n, d), from the features by each part, as `Together` has them.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray of shape (m, d_i)
-    rows : ndarray of shape (n,), int
-    """
-    found = [torch.from_numpy(part[rows].astype(np.float64)) for part in parts]
-    whole = found[0] if len(found) == 1 else torch.cat([unit_rows(one) for one in found], dim=1)
-    return whole.numpy()
 
 
 def learnt(model: ReduNetClassifier, parts: Sequence[Array], y: Array, rows: Array) -> None:
@@ -125,26 +64,29 @@ def by_method(
     model: ReduNetClassifier, X: Array, y: Array, layers: bool = True
 ) -> Iterator[tuple[str, float, Hits]]:
     """Method, ridge or shrinkage, and which held-out samples it labels correctly."""
-    n_layers = model.n_layers
-    for name, depth in (((NETWORK, n_layers),) if layers else ()) + ((SAME, 0),):
-        model.set_params(n_layers=depth)
-        Z = torch.from_numpy(model.transform(X))
-        network = model.network_
-        components = Settings.of(model).components(model.moments_.n_features)
-        chosen = [model.ridge] if model.readout in ("subspace", "coding") else RIDGES
-        for ridge in chosen:  # one after another: read-outs of wide maps take memory
-            readings = Readings(network, [Reading(model.readout, components, ridge)])
-            (labels,) = readings.labels(Z.to(network.last_means().device))
-            yield name, ridge, model.classes_[labels.cpu().numpy()] == y
-        del network, Z
+    depths = ((NETWORK, model.n_layers), (SAME, 0)) if layers else ((SAME, 0),)
+    for name, depth in depths:
+        yield from _by_readout(name, at_depth(model, depth), X, y)
     scaling = {**InputSettings.of(model).to_dict(), "device": model.device}
-    moments = model.moments_
-    model.set_params(n_layers=n_layers)
     for ridge in RIDGES:
-        lda = LinearDiscriminant(ridge, **scaling).remember(moments)
+        lda = LinearDiscriminant(ridge, **scaling).remember(model.moments_)
         yield "LDA", ridge, lda.predict(X) == y
-        regression = Ridge(ridge, **scaling).remember(moments)
+        regression = Ridge(ridge, **scaling).remember(model.moments_)
         yield "ridge", ridge, regression.predict(X) == y
+
+
+def _by_readout(
+    name: str, model: ReduNetClassifier, X: Array, y: Array
+) -> Iterator[tuple[str, float, Hits]]:
+    """The same for the read-out of one network; what it keeps on its device goes with the model."""
+    Z = torch.from_numpy(model.transform(X))
+    network = model.network_
+    Z = Z.to(network.last_means().device)
+    components = Settings.of(model).components(model.moments_.n_features)
+    chosen = [model.ridge] if model.readout in ("subspace", "coding") else RIDGES
+    for ridge in chosen:  # one after another: read-outs of wide maps take memory
+        (labels,) = Readings(network, [Reading(model.readout, components, ridge)]).labels(Z)
+        yield name, ridge, model.classes_[labels.cpu().numpy()] == y
 
 
 def measured(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import widths, widths_page
+from benchmarks.widest_features import WidestFeatures, vectors_of
 from redunet.core.grid import unit_rows
 from redunet.errors import SettingsError
 from redunet.experiments.experiment import Experiment
@@ -32,21 +33,21 @@ def two_sizes(n_filters: int, seed: int = 0) -> Together:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_features_of_fewer_filters_are_the_first_ones(seed: int) -> None:
     narrow = two_sizes(5, seed)
-    parts = widths.WidestFeatures(two_sizes(12, seed), IMAGES, "cpu").narrowed(narrow)
+    parts = WidestFeatures(two_sizes(12, seed), IMAGES, "cpu").narrowed(narrow)
     assert [part.shape for part in parts] == [(40, 10), (40, 10)]
     assert all(part.base is not None for part in parts)  # views: nothing was computed again
     rows = np.array([3, 0, 39])
     expected = narrow(torch.from_numpy(IMAGES[rows]))
-    assert widths.vectors_of(parts, rows) == pytest.approx(expected.numpy(), abs=1e-6)
+    assert vectors_of(parts, rows) == pytest.approx(expected.numpy(), abs=1e-6)
 
 
 def test_other_filters_are_computed_again() -> None:
     other = two_sizes(5, seed=1)
-    parts = widths.WidestFeatures(two_sizes(12), IMAGES, "cpu").narrowed(other)
+    parts = WidestFeatures(two_sizes(12), IMAGES, "cpu").narrowed(other)
     expected = other(torch.from_numpy(IMAGES))
-    assert widths.vectors_of(parts, np.arange(40)) == pytest.approx(expected.numpy(), abs=1e-6)
-    alone = widths.WidestFeatures(other.parts[0], IMAGES, "cpu").narrowed(other.parts[0])
-    found = torch.from_numpy(widths.vectors_of(alone, np.arange(40)))
+    assert vectors_of(parts, np.arange(40)) == pytest.approx(expected.numpy(), abs=1e-6)
+    alone = WidestFeatures(other.parts[0], IMAGES, "cpu").narrowed(other.parts[0])
+    found = torch.from_numpy(vectors_of(alone, np.arange(40)))
     assert unit_rows(found).numpy() == pytest.approx(expected[:, :10].numpy(), abs=1e-6)
 
 

@@ -163,7 +163,13 @@ def test_hover_gives_values(opened: Open) -> None:
 
 def test_hover_gives_values_of_a_model(opened: Open, pages: dict[str, Path]) -> None:
     page = opened("model")
-    confusion, memberships, angles, spectra, directions, rate = page.locator(".plot").all()
+    confusion, memberships, *of_samples, angles, spectra, directions, rate = page.locator(
+        ".plot"
+    ).all()
+    cosines, margins = of_samples
+    assert re.fullmatch(r"size of the cosine [01]\.\d{3}", hovered(page, cosines, 3, 7))
+    margin = margins.evaluate("place => place.data[0].y[49]")
+    assert f"percent 50: {margin:.3g}" in hovered(page, margins, 50, margin)
     values = rate.evaluate("place => place.data[0].y")
     assert f"layers passed 4: {values[4]:.4g}" in hovered(page, rate, 4, values[4])
     share = spectra.evaluate("place => place.data[3].y[0]")

@@ -3,7 +3,8 @@
 The accuracy of a recipe's network over the number of its filters, beside closed forms without
 layers on the same features: the recipe's own read-out, LDA and ridge regression. All on training
 images that were held out; test images are not looked at. Each method has its ridge or shrinkage
-from one list, the best on the held-out images themselves: a maximum, for each method alike. Writes
+from one list, the best on the held-out images themselves: a maximum, for each method alike. All
+other settings are the recipe's, which were chosen for one width on training images, too. Writes
 ``benchmarks/results/widths-DATA-RECIPE.json``; ``python -m benchmarks.widths_page`` draws it.
 
 The features of the widest map are computed once: fewer filters are its first ones, wherever a map
@@ -43,7 +44,7 @@ from redunet.files import write_bytes
 RESULTS = Path(__file__).parent / "results"
 RIDGES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 NETWORK, SAME = "network", "same read-out, no layers"
-CLOSED = (SAME, "LDA", "ridge")
+CLOSED = ("LDA", "ridge", SAME)
 """The methods without layers."""
 
 _BATCH_BYTES = 2**29
@@ -259,6 +260,7 @@ def record_of(
         "seeds": sorted({row["seed"] for row in rows}),
         "chosen_on": f"{held_out} training images of each class that were held out; each method "
         f"has the best of {len(RIDGES)} ridges or shrinkages on these images, for each alike; "
+        "all other settings are the recipe's, chosen for one width on training images, too; "
         "features are kept in float32; test images were not looked at",
         "ridges": RIDGES,
         **environment(),

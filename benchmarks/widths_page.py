@@ -46,7 +46,7 @@ def figure(record: dict[str, Any]) -> Figure:
     """Accuracy over the number of features, a line for each method."""
     drawing = Figure(figsize=(8, 4.2), dpi=110, facecolor="white", layout="constrained")
     axes = drawing.subplots()
-    for method in (*reversed(CLOSED), NETWORK):
+    for method in (*CLOSED, NETWORK):
         rows = [row for row in record["summary"] if method in row["accuracy"]]
         color, marker = STYLES[LOOKS[method]]
         axes.errorbar(

@@ -133,9 +133,9 @@ def test_what_is_said_of_widths() -> None:
     assert "0.6500, a closed form reaches with about 185, 1.85 times as many." in said
     assert said.endswith("with 400 features no closed form reaches with up to 1,600.")
     table = widths_page.table({"summary": found, "sentence": said})
-    assert "| 10 | 100 | **0.6500** | 0.6000 | 0.6100 | 0.6000 | 185 features |" in table
+    assert "| 10 | 100 | **0.6500** | 0.6100 | 0.6000 | 0.6000 | 185 features |" in table
     assert "| more than 1,600 |" in table
-    assert "| 160 | 1,600 | – | 0.7400 | 0.7500 | 0.7400 | – |" in table
+    assert "| 160 | 1,600 | – | 0.7500 | 0.7400 | 0.7400 | – |" in table
 
 
 def test_the_page_says_what_was_measured(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import pairwise
+from statistics import mean
 
 import pytest
 from PIL import Image
@@ -63,6 +64,16 @@ def test_figures_of_other_records() -> None:
     (behind,) = [m for m in record("vectors-cifar10")["methods"] if m["method"] == "redunet"]
     accuracy = behind["runs"][0]["tasks"][-1]["accuracy"]
     assert f"reached {accuracy:.3f} on CIFAR-10" in WORDS
+    ahead = {}
+    for name in ("images-fast-mnist", "images-cpu-cifar10", "images-best-cifar10"):
+        reached = {
+            one["method"]: mean(run["tasks"][-1]["accuracy"] for run in one["runs"])
+            for one in record(name)["methods"]
+        }
+        ahead[name] = reached["redunet"] - reached["lda"]
+    assert abs(ahead["images-fast-mnist"]) < 0.0005
+    assert f"layers are {ahead['images-cpu-cifar10']:.3f} ahead of LDA with the 4,000" in WORDS
+    assert f"one is {ahead['images-best-cifar10']:.3f} ahead with the 10,604" in WORDS
 
 
 @pytest.mark.parametrize(

@@ -165,12 +165,14 @@ class Look:
         samples, n_layers = self.samples, self.network.n_layers
         if samples is None or samples.y is None or not (self.with_layers and self.compared):
             return {}
-        models = {AFTER: self.network}
-        if n_layers >= MANY_LAYERS:
-            half = n_layers // 2
-            models[f"after {half} of {n_layers} layers"] = at_depth(self.network, half)
-        models[BEFORE] = at_depth(self.network, 0)
-        return {depth: self._passed(model, samples.X, samples.y) for depth, model in models.items()}
+        layers = {AFTER: n_layers, f"after {n_layers // 2} of {n_layers} layers": n_layers // 2}
+        if n_layers < MANY_LAYERS:
+            layers = {AFTER: n_layers}
+        found = {}
+        for depth, n in {**layers, BEFORE: 0}.items():
+            model = self.network if n == n_layers else at_depth(self.network, n)
+            found[depth] = self._passed(model, samples.X, samples.y)
+        return found
 
     def _passed(self, model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> Passed:
         Z = model.transform(X[[row for _, rows in self.compared for row in rows]])

@@ -105,7 +105,7 @@ def table(record: dict[str, Any]) -> str:
         else:
             cells.append(f"more than {widest:,}" if needed is None else f"{needed:,} features")
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", record["sentence"]])
+    return "\n".join([*lines, "", f"{record['sentence']} (`{record['command']}`)"])
 
 
 def filled(page: str) -> str:

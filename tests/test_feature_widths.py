@@ -132,7 +132,7 @@ def test_what_is_said_of_widths() -> None:
     assert "(LDA) 0.7000" in said
     assert "0.6500, a closed form reaches with about 185, 1.85 times as many." in said
     assert said.endswith("with 400 features no closed form reaches with up to 1,600.")
-    table = widths_page.table({"summary": found, "sentence": said})
+    table = widths_page.table({"summary": found, "sentence": said, "command": "it"})
     assert "| 10 | 100 | **0.6500** | 0.6100 | 0.6000 | 0.6000 | 185 features |" in table
     assert "| more than 1,600 |" in table
     assert "| 160 | 1,600 | – | 0.7500 | 0.7400 | 0.7400 | – |" in table
@@ -145,7 +145,7 @@ def test_the_page_says_what_was_measured(tmp_path: Path) -> None:
     assert widths_page.filled(page) == page
     for name in names.values():
         record = widths_page.read(name)
-        assert record["sentence"] in page
+        assert f"{record['sentence']} (`{record['command']}`)" in page
         assert record["sentence"] == widths.sentence(
             record["summary"], record["what"].split(", ")[1]
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet import ReduNetClassifier
-from redunet.core.construction import LayerStream, Pass, Schedule
+from redunet.core.construction import LayerStream, Schedule
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors, low_rank_factor, sketched_factor
 from redunet.core.grid import unit_rows
@@ -23,6 +23,7 @@ from redunet.core.layers import GivenLayers
 from redunet.core.low_rank import LowRankLayer, stacked
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network
+from redunet.core.passes import Pass
 from redunet.core.rate import Coding
 from redunet.core.readouts import NearestSubspace
 from redunet.core.reduced_space import ReducedLayer, ReducedSpace

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet import ClassMoments, ReduNetClassifier
-from redunet.core.construction import Pass
 from redunet.core.layer import Layer
+from redunet.core.passes import Pass
 from redunet.core.second_moments import SecondMoments, UnreadMoments
 from redunet.experiments.equivalence import network_hash
 from tests.conftest import classes_on_subspaces

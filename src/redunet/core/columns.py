@@ -44,8 +44,9 @@ from redunet.core.linalg import is_surely_definite
 from redunet.core.residues import fits, integers, product, reduce_, residues, scaled
 from redunet.errors import DataError
 
-_CACHED = 2**16
-"""Values expanded at a time, few enough to stay in the processor's cache."""
+_CACHED, _LEAST_ROWS = 2**16, 256
+"""Values expanded at a time, few enough to stay in the processor's cache, but no fewer rows, as
+products of few rows are slow."""
 
 
 def most_columns(d: int) -> int:
@@ -86,7 +87,7 @@ class Columns:
             elimination.extend(block[:, part, part], block[:, :start, part], r)
             if elimination.rank < part.stop:
                 raise DataError("expected columns that are independent")
-        return Expansion.of(elimination, residues(self.columns))
+        return Expansion.of(elimination, self.columns)
 
     def to(self, device: str) -> Columns:
         """The same integers on a device."""
@@ -137,9 +138,14 @@ class Expansion:
 
     @classmethod
     def of(cls, elimination: Elimination, columns: Tensor) -> Expansion:
-        """C B⁻¹ Cᵀ, by the elimination of B and the remainders of C, (3, d, r)."""
-        W = product(elimination.M.to(columns.device), columns.mT)
-        return cls(W, scaled(W, elimination.v.to(columns.device)))
+        """C B⁻¹ Cᵀ, by the elimination of B and the columns C, (d, r), int64."""
+        M, v = elimination.M.to(columns.device), elimination.v.to(columns.device)
+        W = M.new_empty(len(M), elimination.rank, len(columns))
+        VW = torch.empty_like(W)
+        for part in _blocks(len(columns)):
+            W[..., part] = product(M, residues(columns[part]).mT)
+            VW[..., part] = scaled(W[..., part], v)
+        return cls(W, VW)
 
     def __add__(self, other: Expansion) -> Expansion:
         both = ((self.W, other.W), (self.VW, other.VW))
@@ -243,7 +249,7 @@ def _residues(S: Tensor | Expansion | Gram, rows: slice | list[int], columns: sl
 
 def _agree(S: Tensor | Expansion | Gram, held: Columns, elimination: Elimination) -> bool:
     """Whether S ≡ C B⁻¹ Cᵀ modulo each prime."""
-    d, expansion = len(held.diagonal), Expansion.of(elimination, residues(held.columns))
+    d, expansion = len(held.diagonal), Expansion.of(elimination, held.columns)
     if isinstance(S, Expansion):
         # Enough, and less work: if W = W[:, p] Z with Z = B⁻¹ Cᵀ, then S = Zᵀ B Z = C B⁻¹ Cᵀ.
         Z = product(elimination.M.mT, expansion.VW)
@@ -261,5 +267,5 @@ def _upper(S: Tensor | Expansion | Gram, d: int) -> Iterator[Tensor]:
 
 def _blocks(d: int) -> Iterator[slice]:
     """The rows of a (d, d) matrix, some at a time."""
-    size = max(16, _CACHED // d)
+    size = max(_LEAST_ROWS, _CACHED // d)
     return (slice(start, min(start + size, d)) for start in range(0, d, size))

@@ -1,8 +1,11 @@
-"""What test_group.py has torchrun start: answers of models, written by the first rank."""
+"""What test_group.py starts as a group, by torchrun or without: each rank writes its answers."""
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -30,5 +33,30 @@ def main(folder: Path, device: str) -> None:
             np.savez(folder / f"{name}-{ranks.rank}-of-{ranks.size}.npz", **found)
 
 
+def forked(n: int, folder: Path, device: str) -> int:
+    """Run main in n ranks without torchrun, which have loaded PyTorch once; how many failed."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    os.environ.update(place, WORLD_SIZE=str(n))
+    children = []
+    for rank in range(n):
+        pid = os.fork()
+        if not pid:
+            os.environ["RANK"] = str(rank)
+            status = 1
+            try:
+                main(folder, device)
+                status = 0
+            except BaseException:  # noqa: BLE001 - the parent counts it
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        children.append(pid)
+    return sum(os.waitpid(pid, 0)[1] != 0 for pid in children)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    folder, device, *n = sys.argv[1:]
+    if n:
+        sys.exit(forked(int(n[0]), Path(folder), device))
+    main(Path(folder), device)

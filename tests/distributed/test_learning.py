@@ -29,20 +29,36 @@ from tests.own_data import WRITERS, done, refused, write_csv, write_npz, write_p
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
+import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
+from distributed.utils import get_mp_context  # noqa: E402
 
 X, Y = classes_on_subspaces(k=5, d=12, per_class=24, rank=3)
 FRAME = pd.DataFrame(X, columns=[f"v{index}" for index in range(12)])
 ROWS = range(60)
 
 
+METHOD = "distributed.worker.multiprocessing-method"
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with local_client(8) as opened:
-        yield opened
+    # Forked from one process that has loaded all, in place of eight that each load it.
+    with dask.config.set({METHOD: "forkserver"}):
+        context = get_mp_context()
+        context.set_forkserver_preload(["distributed", "dask.dataframe", "redunet.distributed"])
+        with local_client(8) as opened:
+            yield opened
+
+
+@pytest.fixture
+def usual_start() -> Iterator[None]:
+    """Worker processes that start as they do for users."""
+    with dask.config.set({METHOD: "spawn"}):
+        yield
 
 
 def arrays(*chunks: Any) -> tuple[Any, Any]:
@@ -207,6 +223,7 @@ def test_where_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.usefixtures("usual_start")
 def test_the_environment_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     before = dict(os.environ)
@@ -269,6 +286,7 @@ def test_ctrl_c_leaves_no_process_and_the_file_as_it_was(tmp_path: Path) -> None
     assert alive == []
 
 
+@pytest.mark.usefixtures("usual_start")
 def test_worker_processes_for_one_command(tmp_path: Path) -> None:
     data = write_parquet(tmp_path / "data", ROWS)
     done("learn", tmp_path / "m", data, "--workers", 2)

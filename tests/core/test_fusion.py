@@ -112,15 +112,24 @@ def test_labels_are_those_of_the_whole_network(name: str, low_rank: bool) -> Non
     assert fused.seen.samples == sum(fused.seen.answered) + fused.seen.fell_back
 
 
-MADE = {(name, low): made(name, low_rank=low) for name in NETWORKS for low in (False, True)}
+@functools.cache
+def kept(name: str, low_rank: bool) -> tuple[ReduNet, Any, Sharpness]:
+    """A network that several tests share, made when it is first asked for."""
+    return made(name, low_rank=low_rank)
+
+
+@functools.cache
+def kept_fused(name: str, low_rank: bool) -> FusedNetwork:
+    network, _, sharpness = kept(name, low_rank)
+    return with_all_candidates(network, sharpness)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(sorted(MADE)), st.integers(0, 10**6))
-def test_no_sample_is_found_whose_label_differs(which: tuple[str, bool], seed: int) -> None:
-    network, scores, sharpness = MADE[which]
-    fused = with_all_candidates(network, sharpness)
-    Z = hard_samples(48 if which[1] else 64, seed, n=100)
+@given(st.sampled_from(sorted(NETWORKS)), st.booleans(), st.integers(0, 10**6))
+def test_no_sample_is_found_whose_label_differs(name: str, low_rank: bool, seed: int) -> None:
+    network, scores, sharpness = kept(name, low_rank)
+    fused = kept_fused(name, low_rank)
+    Z = hard_samples(48 if low_rank else 64, seed, n=100)
     whole = scores(network.transform(Z, sharpness)).argmax(1)
     assert torch.equal(fused.answer(Z, Values(scores), same_label).argmax(1), whole)
 
@@ -129,8 +138,8 @@ def test_no_sample_is_found_whose_label_differs(which: tuple[str, bool], seed: i
 @given(st.sampled_from(["the paper's steps", "small steps", "sharp"]), st.integers(0, 10**6))
 def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
     """Bisection finds samples where the whole network turns from one label to another."""
-    network, scores, sharpness = MADE[name, False]
-    fused = with_all_candidates(network, sharpness)
+    network, scores, sharpness = kept(name, False)
+    fused = kept_fused(name, False)
     draw = torch.Generator().manual_seed(seed)
     a, b = DIGITS[torch.randint(len(DIGITS), (2, 40), generator=draw)]
 
@@ -150,7 +159,7 @@ def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
 
 
 def test_small_steps_need_few_products() -> None:
-    network, scores, sharpness = MADE["small steps", False]
+    network, scores, sharpness = kept("small steps", False)
     fused = fuse(network, sharpness, Values(scores), candidates(network, 10**9))
     fused.answer(DIGITS[900:], Values(scores), same_label)
     assert [len(one.layers) for one in fused.fusions][:2] == [2, 4]
@@ -170,7 +179,7 @@ def test_fusions_that_do_not_pay_are_not_used() -> None:
 
 
 def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None:
-    network, scores, sharpness = MADE["small steps", False]
+    network, scores, sharpness = kept("small steps", False)
     alone = ReduNet(
         network.labels,
         network.counts,
@@ -186,7 +195,7 @@ def test_an_algorithm_1_network_and_one_without_layers_have_no_fusions() -> None
 
 
 def test_fusions_stay_within_the_memory_they_are_given() -> None:
-    network, _scores, _sharpness = MADE["small steps", False]
+    network, _scores, _sharpness = kept("small steps", False)
     one = candidates(network, 10**9)
     some = sum(each.n_bytes for each in one[:2])
     assert len(candidates(network, some)) == 2
@@ -195,8 +204,8 @@ def test_fusions_stay_within_the_memory_they_are_given() -> None:
 
 def test_a_streamed_network_is_passed_once_for_its_fusions(monkeypatch: pytest.MonkeyPatch) -> None:
     network, _scores, _sharpness = made("small steps", keep=False)
-    kept, _, _ = MADE["small steps", False]
-    from_stream, from_kept = candidates(network, 10**9), candidates(kept, 10**9)
+    held, _, _ = kept("small steps", False)
+    from_stream, from_kept = candidates(network, 10**9), candidates(held, 10**9)
     for mine, theirs in zip(from_stream, from_kept, strict=True):
         for a, b in zip(mine.layers, theirs.layers, strict=True):
             assert torch.equal(a.E, b.E)
@@ -248,7 +257,7 @@ def test_doubt_is_exact_where_a_membership_rounds_to_one() -> None:
 @pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
 def test_a_layer_stretches_distances_no_more_than_the_bound_says(low_rank: bool) -> None:
     """The bound on which the risk rests, by automatic differentiation."""
-    network, _, _ = MADE["sharp", low_rank]
+    network, _, _ = kept("sharp", low_rank)
     layer = next(iter(network.layers))
     d = 48 if low_rank else 64
     coding = layer.coding
@@ -274,7 +283,7 @@ def test_a_layer_stretches_distances_no_more_than_the_bound_says(low_rank: bool)
 
 def test_classes_that_are_left_out_could_not_change_a_sample() -> None:
     """Going through few classes one by one gives what the product of all gives."""
-    network, _, sharpness = MADE["sharp", True]
+    network, _, sharpness = kept("sharp", True)
     layer = next(iter(network.layers.passing()))
     assert isinstance(layer, LowRankLayer)
     Z = hard_samples(48, 2)
@@ -290,7 +299,7 @@ def test_classes_that_are_left_out_could_not_change_a_sample() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_layer_in_terms_of_eigenvectors_is_the_same_layer(dtype: torch.dtype) -> None:
-    network, _, sharpness = MADE["the paper's steps", True]
+    network, _, sharpness = kept("the paper's steps", True)
     layer = next(iter(network.layers.passing()))
     again = layer.fused(layer.step, dtype)
     assert isinstance(again, LowRankLayer)
@@ -310,7 +319,7 @@ def test_a_layer_in_terms_of_eigenvectors_is_the_same_layer(dtype: torch.dtype) 
 @pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
 @pytest.mark.parametrize("name", ["the paper's steps", "small steps", "sharp", "coding"])
 def test_no_class_is_closer_at_any_layer_than_a_fusion_says(name: str, low_rank: bool) -> None:
-    network, scores, sharpness = MADE[name, low_rank]
+    network, scores, sharpness = kept(name, low_rank)
     samples = Samples(hard_samples(48 if low_rank else 64, 6), network.layers.space, Values(scores))
     Z, behind = samples.start(None, torch.float64).clone(), []
     for layer in network.layers.passing():
@@ -323,7 +332,7 @@ def test_no_class_is_closer_at_any_layer_than_a_fusion_says(name: str, low_rank:
 
 
 def test_a_wrong_guess_of_the_possible_classes_is_noticed() -> None:
-    network, _, sharpness = MADE["the paper's steps", True]
+    network, _, sharpness = kept("the paper's steps", True)
     Z = hard_samples(48, 4, n=30)
     none_but_the_first = torch.zeros(len(Z), 30, dtype=torch.bool)
     none_but_the_first[:, 0] = True
@@ -337,7 +346,7 @@ def test_wide_networks_are_tried_in_fewer_dimensions(
 ) -> None:
     monkeypatch.setattr(fusion_choice, "MIN_WIDTH", 32)
     monkeypatch.setattr(fusion_choice, "WIDTH_STEP", 8)
-    network, _, sharpness = MADE["small steps", False]
+    network, _, sharpness = kept("small steps", False)
     solution = read_out(network, readout, 12, 0.01)
     found = candidates(network, 10**9)
     assert found[0].space is not None
@@ -428,7 +437,7 @@ def test_the_error_of_every_layer_in_float32_is_far_below_the_estimate(
 
 
 def test_samples_in_fewer_dimensions_go_back_to_where_they_came_from() -> None:
-    network, _, _ = MADE["small steps", False]
+    network, _, _ = kept("small steps", False)
     layers, Z = network.layers, hard_samples(64, 3)
     E = next(iter(layers.passing())).E
     narrow_space, wide_space = (
@@ -453,7 +462,7 @@ def test_samples_in_fewer_dimensions_go_back_to_where_they_came_from() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_a_spread_that_rounds_to_nothing_is_not_trusted(dtype: torch.dtype) -> None:
     """One class with all of the membership, so that the spread is a difference of equals."""
-    network, _, _ = MADE["sharp", True]
+    network, _, _ = kept("sharp", True)
     layer = next(iter(network.layers.passing())).fused(0.1, dtype)
     Z = hard_samples(48, 1, n=20).to(dtype)
     moved = layer.move_samples_(Z, Sharpness(1e6, "relative"), layer.sample_space(len(Z)))
@@ -477,7 +486,7 @@ def test_a_few_samples_of_a_shallow_network_need_no_fusions() -> None:
 @pytest.mark.parametrize("low_rank", [False, True], ids=["matrices", "factors"])
 @pytest.mark.parametrize("threads", [2, 3])
 def test_labels_are_the_same_on_several_threads(low_rank: bool, threads: int) -> None:
-    network, scores, sharpness = MADE["the paper's steps", low_rank]
+    network, scores, sharpness = kept("the paper's steps", low_rank)
     Z = hard_samples(48 if low_rank else 64, seed=3, n=500)
     whole = scores(network.transform(Z, sharpness)).argmax(1)
     before = torch.get_num_threads()

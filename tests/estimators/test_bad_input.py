@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 import tempfile
 from collections.abc import Callable, Iterator
@@ -44,6 +46,23 @@ def state(model: ReduNetClassifier, new: Any = X) -> tuple[Any, ...]:
         file = Path(folder, "model").read_bytes()
     params = {name: repr(value) for name, value in model.get_params().items()}
     return file, params, model.predict_proba(new).tobytes(), model.predict(new).tolist()
+
+
+@functools.cache
+def fitted_once() -> tuple[ReduNetClassifier, tuple[Any, ...]]:
+    model = fresh().fit(X, y)
+    return model, state(model)
+
+
+def fitted() -> tuple[ReduNetClassifier, tuple[Any, ...]]:
+    """A model that has learnt X, and its state."""
+    model, before = fitted_once()
+    return copy.deepcopy(model), before
+
+
+@functools.cache
+def state_with_five_more() -> tuple[Any, ...]:
+    return state(fresh().fit(np.concatenate([X, X[:5]]), np.concatenate([y, y[:5]])))
 
 
 @contextmanager
@@ -140,13 +159,11 @@ def check_learning(
     method: str, samples: Any, labels: Any, kind: type[Exception], pattern: str
 ) -> None:
     """Both a fitted model and an unfitted one refuse, and go on as if nothing had been."""
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     with refused(kind, pattern):
         getattr(model, method)(samples, labels)
     assert state(model) == before
-    again = fresh().fit(np.concatenate([X, X[:5]]), np.concatenate([y, y[:5]]))
-    assert state(model.partial_fit(X[:5], y[:5])) == state(again)
+    assert state(model.partial_fit(X[:5], y[:5])) == state_with_five_more()
 
     unfitted = fresh()
     untouched = dict(vars(unfitted))
@@ -185,8 +202,7 @@ def test_numbers_that_are_no_labels(method: str, value: float) -> None:
 @pytest.mark.parametrize("case", BAD_X)
 def test_samples_that_cannot_be_asked_about(method: str, case: str) -> None:
     samples, kind, pattern = BAD_X[case]
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     with refused(kind, pattern):
         getattr(model, method)(*([samples, y] if method == "unlearn" else [samples]))
     assert state(model) == before
@@ -195,8 +211,7 @@ def test_samples_that_cannot_be_asked_about(method: str, case: str) -> None:
 @pytest.mark.parametrize("case", BAD_Y)
 def test_labels_that_cannot_be_withdrawn(case: str) -> None:
     labels, kind, pattern = BAD_Y[case]
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     with refused(kind, pattern):
         model.unlearn(X, labels)
     assert state(model) == before
@@ -205,8 +220,7 @@ def test_labels_that_cannot_be_withdrawn(case: str) -> None:
 @pytest.mark.parametrize("method", [*ASK, "partial_fit", "unlearn"])
 @pytest.mark.parametrize("samples", [X[:, :-1], TOO_MANY], ids=["few", "many"])
 def test_another_number_of_features(method: str, samples: Any) -> None:
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     with refused(ValueError, f"X has {samples.shape[1]} features, .* expecting {D} features"):
         getattr(model, method)(*([samples] if method in ASK else [samples, y]))
     assert state(model) == before
@@ -323,8 +337,7 @@ def test_pixels_that_are_not_whole() -> None:
 
 
 def test_a_class_of_zero_vectors_is_learnt_but_cannot_be_built() -> None:
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     remedies: list[Callable[[], object]] = [
         lambda: model.forget([9]),
         lambda: model.unlearn(np.zeros((2, D)), [9, 9]),

@@ -26,6 +26,7 @@ from tests.estimators.test_bad_input import (
     NAMED,
     D,
     X,
+    fitted,
     fresh,
     refused,
     state,
@@ -64,8 +65,7 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     ids=lambda value: str(value)[:9],
 )
 def test_settings_out_of_range(method: str, name: str, value: Any) -> None:
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     good = model.get_params()[name]
     model.set_params(**{name: value})
     with refused(ValueError, name):
@@ -106,8 +106,7 @@ def test_ranges_that_are_none(value: Any) -> None:
     ],
 )
 def test_settings_changed_for_the_worse_after_fit(method: str, name: str, value: Any) -> None:
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     good = model.get_params()[name]
     model.set_params(**{name: value})
     if name == "n_components" and method in ("transform", "memberships", "network_"):
@@ -177,8 +176,7 @@ def test_another_input_asks_for_a_new_fit(change: dict[str, Any]) -> None:
 def test_classes_that_cannot_be_forgotten(
     classes: Any, kind: type[Exception], pattern: str
 ) -> None:
-    model = fresh().fit(X, y)
-    before = state(model)
+    model, before = fitted()
     with refused(kind, pattern):
         model.forget(classes)
     assert state(model) == before

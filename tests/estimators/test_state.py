@@ -166,14 +166,14 @@ def test_order_and_forgetting_leave_no_trace_of_the_kind_of_data(kinds: dict[str
     first = next(iter(kinds.values()))
     whole = file_of(fresh().fit(first(np.arange(len(X))), y))
     without = file_of(fresh().fit(first(np.flatnonzero(y != 1)), y[y != 1]))
-    for order in itertools.permutations(range(3)):
-        for choice in itertools.product(kinds.values(), repeat=3):
-            model = fresh()
-            for label, make in zip(order, choice, strict=True):
-                model.partial_fit(make(of[label]), y[of[label]])
-            assert file_of(model) == whole
-            assert file_of(copy.copy(model).forget([1])) == without
-            assert file_of(model.unlearn(choice[0](of[1]), y[of[1]])) == without
+    orders = itertools.cycle(itertools.permutations(range(3)))  # each some times
+    for order, choice in zip(orders, itertools.product(kinds.values(), repeat=3), strict=False):
+        model = fresh()
+        for label, make in zip(order, choice, strict=True):
+            model.partial_fit(make(of[label]), y[of[label]])
+        assert file_of(model) == whole
+        assert file_of(copy.copy(model).forget([1])) == without
+        assert file_of(model.unlearn(choice[0](of[1]), y[of[1]])) == without
     one, other = (fresh().fit(make(of[0]), y[of[0]]) for make in list(kinds.values())[:2])
     assert file_of(one) == file_of(other)
     assert file_of(one.merge(fresh().fit(first(of[2]), y[of[2]]))) == file_of(

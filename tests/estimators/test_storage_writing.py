@@ -198,13 +198,13 @@ def big() -> tuple[NDArray[Any], NDArray[Any]]:
 
 def test_processes_and_threads_write_one_file(tmp_path: Path) -> None:
     children = []
-    for seed, threads in enumerate(["1", "2", "2"]):
+    for seed, threads in enumerate(["1", "2"]):
         own = {"PYTHONHASHSEED": str(seed), "OMP_NUM_THREADS": threads}
         children.append(start("learn", tmp_path / str(seed), str(seed), environment=own))
     outputs = [child.communicate(timeout=120)[0] for child in children]
-    assert [json.loads(output) for output in outputs] == [1, 2, 2]
+    assert [json.loads(output) for output in outputs] == [1, 2]
     expected = file_of(fresh().fit(*big()))
-    assert [Path(tmp_path, str(seed)).read_bytes() == expected for seed in range(3)] == [True] * 3
+    assert [Path(tmp_path, str(seed)).read_bytes() == expected for seed in range(2)] == [True] * 2
 
 
 # Killed processes
@@ -248,9 +248,9 @@ def test_a_kill_before_each_line_leaves_a_whole_file(killed: dict[str, Any], bef
         assert sum(step in line for line in lines) >= times, step
 
 
-def test_fifty_kills_at_random_moments_leave_a_whole_file(killed: dict[str, Any]) -> None:
+def test_kills_at_random_moments_leave_a_whole_file(killed: dict[str, Any]) -> None:
     moments = killed["random"]
-    assert len(moments) == 50
+    assert len(moments) == 20
     assert {moment["found"] for moment in moments} == {"old", "new"}
     assert any(len(moment["folder"]) > 1 for moment in moments)
     assert all(moment["folder after a save"] == ["model"] for moment in moments)
@@ -379,8 +379,8 @@ def main(job: str, path: Path, seed: str = "") -> object:
     return {
         "lines over old": saver.lines("old"),
         "lines over none": saver.lines("none"),
-        "random": saver.random(50),
-        "race": saver.race(60),
+        "random": saver.random(20),
+        "race": saver.race(30),
     }
 
 

@@ -154,7 +154,8 @@ COMMANDS = {
 def test_the_recorded_command_alone_makes_the_record_again(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = 'train_per_class = 12\ntasks = [[3, 1], [0, 7]]\neps = 0.4\nfeatures = "standardize"\n'
+    config = "train_per_class = 12\ntasks = [[3, 1], [0, 7]]\neps = 0.4\nn_layers = 3\n"
+    config += 'features = "standardize"\n'
     (tmp_path / "c.toml").write_text(config)
     monkeypatch.chdir(tmp_path)
     done(*name.split(), *COMMANDS[name].split(), "--out", "a")

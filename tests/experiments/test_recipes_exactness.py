@@ -105,7 +105,7 @@ def test_the_recipe_is_as_it_is_but_for_its_size(case: Case) -> None:
 def test_task_after_task_is_joint(case: Case) -> None:
     assert case.same(case.taught(of(case, 0, 1), of(case, 2)), case.joint)
     batches = np.array_split(np.random.RandomState(4).permutation(len(case.y)), 7)
-    assert case.same(case.taught(*batches), case.joint)
+    assert file_hash(case.taught(*batches)) == file_hash(case.joint)
 
 
 def test_filters_of_the_same_first_task_are_the_same(case: Case) -> None:
@@ -119,7 +119,8 @@ def test_forgotten_is_never_seen(case: Case) -> None:
         warnings.simplefilter("ignore", LearntFeaturesWarning)
         model.forget([1])
     assert case.same(model, never)
-    assert case.same(model.partial_fit(case.X[of(case, 1)], case.y[of(case, 1)]), case.joint)
+    model.partial_fit(case.X[of(case, 1)], case.y[of(case, 1)])
+    assert file_hash(model) == file_hash(case.joint)
 
 
 def test_unlearnt_is_never_seen(case: Case) -> None:

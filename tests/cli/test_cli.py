@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from redunet import ReduNetClassifier, __version__
+from redunet.cli.app import main
 from redunet.cli.screen import show_demo
 from redunet.datasets import load
+from tests.own_data import refused
 
 
 def redunet(*words: str) -> subprocess.CompletedProcess[str]:
@@ -28,8 +31,8 @@ def redunet(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("demo") / "deep" / "folder"
-    done = redunet("demo", "--out", str(out))
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(main, ["demo", "--out", str(out)], env={"COLUMNS": "100"})
+    assert done.exit_code == 0, done.stderr
     assert done.stderr == ""
     return out, done.stdout
 
@@ -105,11 +108,8 @@ def test_the_version_and_help() -> None:
 
 def test_an_unwritable_place_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    done = redunet("demo", "--out", str(tmp_path / "file" / "out"))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith(f"redunet: cannot write {tmp_path / 'file' / 'out'}: ")
-    assert done.stderr.count("\n") == 1
+    said = refused("demo", "--out", tmp_path / "file" / "out")
+    assert said.startswith(f"cannot write {tmp_path / 'file' / 'out'}: ")
 
 
 def test_an_unknown_word_is_exit_code_2() -> None:

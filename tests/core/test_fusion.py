@@ -124,7 +124,7 @@ def kept_fused(name: str, low_rank: bool) -> FusedNetwork:
     return with_all_candidates(network, sharpness)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(NETWORKS)), st.booleans(), st.integers(0, 10**6))
 def test_no_sample_is_found_whose_label_differs(name: str, low_rank: bool, seed: int) -> None:
     network, scores, sharpness = kept(name, low_rank)
@@ -134,7 +134,7 @@ def test_no_sample_is_found_whose_label_differs(name: str, low_rank: bool, seed:
     assert torch.equal(fused.answer(Z, Values(scores), same_label).argmax(1), whole)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.sampled_from(["the paper's steps", "small steps", "sharp"]), st.integers(0, 10**6))
 def test_nor_on_the_border_between_two_classes(name: str, seed: int) -> None:
     """Bisection finds samples where the whole network turns from one label to another."""

@@ -209,16 +209,17 @@ SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
 )
 @pytest.mark.filterwarnings("ignore::redunet.LearntFeaturesWarning")
 def test_every_promise_holds_through_a_feature_map(features: FeatureMap) -> None:
-    joint = fresh(features=features).fit(IMAGES, LABELS)
-    model = fresh(features=features)
+    how = {"features": features, "n_layers": 2}  # deeper ones are above
+    joint = fresh(**how).fit(IMAGES, LABELS)
+    model = fresh(**how)
     for part in np.array_split(np.random.default_rng(2).permutation(60), 13):
         model.partial_fit(IMAGES[part], LABELS[part])
     assert same(model, joint, IMAGES)
     rows = LABELS != 3
-    never = fresh(features=features).fit(IMAGES[rows], LABELS[rows])
+    never = fresh(**how).fit(IMAGES[rows], LABELS[rows])
     assert same(copy.deepcopy(model).forget([3]), never, IMAGES)
     assert same(copy.deepcopy(model).unlearn(IMAGES[~rows], LABELS[~rows]), never, IMAGES)
-    three = fresh(features=features).fit(IMAGES[~rows], LABELS[~rows])
+    three = fresh(**how).fit(IMAGES[~rows], LABELS[~rows])
     assert same(three.merge(never), joint, IMAGES)
 
 

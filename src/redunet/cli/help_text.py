@@ -27,9 +27,10 @@ class WithSettings(Command):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        from redunet.experiments.experiment import settings_help
+        if self.help and "SETTINGS" in self.help:
+            from redunet.experiments.experiment import settings_help
 
-        self.help = (self.help or "").replace("SETTINGS", settings_help())
+            self.help = self.help.replace("SETTINGS", settings_help())
         super().format_help(ctx, formatter)
 
 

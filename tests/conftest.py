@@ -50,6 +50,12 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes in place of every picture of a record, as drawing takes long."""
+    monkeypatch.setattr("redunet.report.png.png", lambda figure: b"not drawn")
+
+
+@pytest.fixture
 def tinies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Tiny]:
     """Stand-ins for the published data sets, small enough to write."""
     return shrink(monkeypatch, tmp_path)

@@ -28,9 +28,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def short_streams(model: Any, scale: int = 1) -> Iterator[Any]:
     """River's own data sets for classifiers, shorter: what is checked is no matter of length."""
-    yield datasets.Phishing().take(16 * scale)
-    yield ((x, np.bool_(y)) for x, y in datasets.Phishing().take(16 * scale))
-    yield datasets.ImageSegments().take(16 * scale)
+    yield datasets.Phishing().take(8 * scale)
+    yield ((x, np.bool_(y)) for x, y in datasets.Phishing().take(8 * scale))
+    yield datasets.ImageSegments().take(8 * scale)
 
 
 def test_all_checks_of_river_pass(monkeypatch: pytest.MonkeyPatch) -> None:

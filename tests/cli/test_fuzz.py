@@ -56,7 +56,7 @@ GOOD = files()
 
 @pytest.mark.parametrize("ending", GOOD)
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_malformed_files_never_break_anything(

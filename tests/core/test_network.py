@@ -54,6 +54,13 @@ def large() -> tuple[NDArray[Any], NDArray[Any], reference.ReferenceNetwork]:
     return X, y, reference.train(reference.gridded(X), y, 60, 0.5, 0.5, 0.933)
 
 
+@pytest.fixture(scope="module")
+def large_network(large: Any) -> ReduNet:
+    """The network of these classes, with the paper's steps."""
+    X, y, _ = large
+    return build_network(moments_of(X, y), 0.5, PAPER)
+
+
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 1e-3)], ids=str
 )
@@ -66,17 +73,19 @@ def test_every_operator_is_the_papers(large: Any, dtype: torch.dtype, tolerance:
         np.testing.assert_allclose(mine.gamma.double(), theirs.gamma, rtol=1e-6)
 
 
-def test_the_grid_moves_the_operators_by_its_own_size_only(large: Any) -> None:
+def test_the_grid_moves_the_operators_by_its_own_size_only(
+    large: Any, large_network: ReduNet
+) -> None:
     X, y, _ = large
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     ungridded = reference.train(unit, y, 60, 0.5, 0.5, 0.933)
-    moved = worst(build_network(moments_of(X, y), 0.5, PAPER), ungridded)
+    moved = worst(large_network, ungridded)
     assert 1e-8 < moved < 4 * 200**0.5 * 2.0**-20
 
 
-def test_new_samples_move_as_in_the_paper(large: Any) -> None:
-    X, y, oracle = large
-    network = build_network(moments_of(X, y), 0.5, PAPER)
+def test_new_samples_move_as_in_the_paper(large: Any, large_network: ReduNet) -> None:
+    _, _, oracle = large
+    network = large_network
     new = np.random.default_rng(2).standard_normal((5, 200))
     Z = unit_rows(torch.from_numpy(new))
     for sharpness in (1.0, 7.5):
@@ -90,9 +99,11 @@ def test_new_samples_move_as_in_the_paper(large: Any) -> None:
     assert torch.allclose(by_layer.sum(dim=2), torch.ones(60, 5).double(), rtol=0, atol=1e-14)
 
 
-def test_the_moments_after_the_last_layer_are_those_of_the_samples(large: Any) -> None:
-    X, y, oracle = large
-    last = build_network(moments_of(X, y), 0.5, PAPER).last_moments()
+def test_the_moments_after_the_last_layer_are_those_of_the_samples(
+    large: Any, large_network: ReduNet
+) -> None:
+    _, _, oracle = large
+    last = large_network.last_moments()
     for mine, Z in zip(last, oracle.Z, strict=True):
         assert error(mine, Z @ Z.T) < 1e-11
 
@@ -215,7 +226,7 @@ def stripped(network: ReduNet) -> ReduNet:
 
 @pytest.mark.parametrize("tasks", [[[3], [0, 5], [1], [4, 2]], [[5, 4], [3, 2], [1, 0]]])
 def test_algorithm_1_gives_the_joint_network_task_after_task(
-    large: Any, tasks: list[list[int]]
+    large: Any, large_network: ReduNet, tasks: list[list[int]]
 ) -> None:
     X, y, oracle = large
     first = np.isin(y, tasks[0])
@@ -224,7 +235,7 @@ def test_algorithm_1_gives_the_joint_network_task_after_task(
         rows = np.isin(y, task)
         network = stripped(extend_network(network, torch.from_numpy(X[rows]), y[rows]))
     assert network.labels == (0, 1, 2, 3, 4, 5)
-    joint = build_network(moments_of(X, y), 0.5, PAPER)
+    joint = large_network
     assert network.counts == joint.counts
     assert worst(network, joint) < 1e-9
     assert worst(network, oracle) < 1e-9
@@ -263,9 +274,9 @@ def test_algorithm_1_refuses_an_old_class(small: Any) -> None:
         )
 
 
-def test_the_last_layer_alone_needs_its_own_move(large: Any) -> None:
+def test_the_last_layer_alone_needs_its_own_move(large: Any, large_network: ReduNet) -> None:
     X, y, _ = large
-    network = build_network(moments_of(X, y), 0.5, PAPER)
+    network = large_network
     exact = network.last_moments()
     *_, last = network.layers
     assert error(moments_after(last, network.counts, 0.5), exact) < 1e-9
@@ -285,7 +296,9 @@ def test_rate_reduction_never_falls_for_small_steps(large: Any, eps: float) -> N
     assert rates[-1] > rates[0]
 
 
-def test_permuting_features_permutes_moments_to_the_bit_and_layers_closely(large: Any) -> None:
+def test_permuting_features_permutes_moments_to_the_bit_and_layers_closely(
+    large: Any, large_network: ReduNet
+) -> None:
     X, y, _ = large
     order = np.random.default_rng(3).permutation(200)
     plain, permuted = moments_of(X, y), moments_of(X[:, order], y)
@@ -293,19 +306,18 @@ def test_permuting_features_permutes_moments_to_the_bit_and_layers_closely(large
         assert torch.equal(plain[label].sum[order], permuted[label].sum)
         mine = plain[label].second_moment[order][:, order]
         assert torch.equal(mine, permuted[label].second_moment)
-    a, b = (build_network(m, 0.5, PAPER) for m in (plain, permuted))
-    for one, other in zip(a.layers, b.layers, strict=True):
+    other_network = build_network(permuted, 0.5, PAPER)
+    for one, other in zip(large_network.layers, other_network.layers, strict=True):
         assert error(one.E[order][:, order], other.E) < 1e-11
         assert error(one.C[:, order][:, :, order], other.C) < 1e-11
 
 
-def test_rotating_the_input_rotates_the_network(large: Any) -> None:
+def test_rotating_the_input_rotates_the_network(large: Any, large_network: ReduNet) -> None:
     X, y, _ = large
     Q = np.linalg.qr(np.random.default_rng(4).standard_normal((200, 200)))[0]
-    plain = build_network(moments_of(X, y), 0.5, PAPER)
     rotated = build_network(moments_of(X @ Q.T, y), 0.5, PAPER)
     turn = torch.from_numpy(Q)
-    for one, other in zip(plain.layers, rotated.layers, strict=True):
+    for one, other in zip(large_network.layers, rotated.layers, strict=True):
         assert error(turn @ one.E @ turn.T, other.E) < 4 * 200**0.5 * 2.0**-20
         assert error(turn @ one.C @ turn.T, other.C) < 4 * 200**0.5 * 2.0**-20
 
@@ -314,11 +326,11 @@ def test_batches_of_bounded_memory_move_samples_alike(small: Any) -> None:
     X, y = small
     network = build_network(moments_of(X, y), 0.5, PAPER)
     Z = unit_rows(torch.from_numpy(X))
-    whole = network.transform(Z, 1.0)
+    whole, shares = network.transform(Z, 1.0), network.memberships(Z, 1.0)
     for batch_bytes in (1, 5000, 20000):
         assert error(network.transform(Z, 1.0, batch_bytes=batch_bytes), whole) < 1e-12
-        shares = network.memberships(Z, 1.0, batch_bytes)
-        assert torch.allclose(shares, network.memberships(Z, 1.0), rtol=0, atol=1e-12)
+        found = network.memberships(Z, 1.0, batch_bytes)
+        assert torch.allclose(found, shares, rtol=0, atol=1e-12)
 
 
 def test_steps_follow_the_schedule_up_to_the_cap() -> None:

@@ -17,7 +17,7 @@ from redunet.encoders import Encoder, EncoderId
 from redunet.encoders.base import Network
 from tests.own_data import done
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 PARTS = {"train": 60, "val": 12, "test": 24, "oos_train": 3, "oos_val": 2, "oos_test": 5}
 INTENTS = [f"intent {index}" for index in range(6)]

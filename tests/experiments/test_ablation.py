@@ -30,7 +30,7 @@ from redunet.experiments.shared_moments import SharedMoments
 from redunet.experiments.streams import pooled
 from redunet.report.readme import filled
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 SMALL = {
     "n_filters": 6,

@@ -21,7 +21,7 @@ from redunet.export.exporting import export
 from tests.own_data import done
 from tests.records import ROOT, record
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 SMALL: dict[str, Any] = {"n_filters": 3, "patch_size": 4}
 DIGITS = Experiment.of(recipe="invariant", changes={**SMALL, "train_per_class": 60})

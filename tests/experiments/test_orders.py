@@ -15,7 +15,7 @@ from redunet.experiments.experiment import Experiment
 from redunet.experiments.orders import learn_in_orders
 from tests.own_data import done, refused
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -21,7 +21,7 @@ from redunet.experiments import own_data
 from tests.own_data import done, refused
 from tests.small_images import images_of
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 WINE = load_wine()
 NAMES = np.array(["barolo", "grignolino", "barbera"])[WINE.target]

@@ -22,7 +22,7 @@ from redunet.experiments.compare import compare
 from tests.means import MeansOfAll
 from tests.own_data import done
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 
 def few() -> Samples:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,22 @@ class Case:
             model.partial_fit(self.X[rows], self.y[rows])
         return model
 
+    def answers(self, model: ReduNetClassifier) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Labels and scores of the other images."""
+        return model.predict(self.new), model.decision_function(self.new)
+
+    @cached_property
+    def answers_of_joint(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self.answers(self.joint)
+
     def same(self, one: ReduNetClassifier, other: ReduNetClassifier) -> bool:
         """Whether files, layers, labels and scores are equal, to the last bit."""
-        verdict = equivalence(one, other, one.predict(self.new), other.predict(self.new))
-        mine, theirs = (model.decision_function(self.new) for model in (one, other))
-        return verdict.exact and np.array_equal(mine, theirs)
+        (mine, my_scores), (theirs, their_scores) = (
+            self.answers_of_joint if model is self.joint else self.answers(model)
+            for model in (one, other)
+        )
+        verdict = equivalence(one, other, mine, theirs)
+        return verdict.exact and np.array_equal(my_scores, their_scores)
 
 
 def made(name: str, first_task: NDArray[Any]) -> ReduNetClassifier:
@@ -110,7 +122,7 @@ def test_task_after_task_is_joint(case: Case) -> None:
 
 def test_filters_of_the_same_first_task_are_the_same(case: Case) -> None:
     again = made(case.name, case.X[case.y < 2]).fit(case.X, case.y)
-    assert case.same(again, case.joint)
+    assert file_hash(again) == file_hash(case.joint)
 
 
 def test_forgotten_is_never_seen(case: Case) -> None:

@@ -95,7 +95,7 @@ def test_two_seeds_two_readings_one_report(tmp_path: Path) -> None:
     assert f"{first['tasks'][-1]['accuracy']:.3f}"[:4] in (tmp_path / "report.md").read_text()
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "no_pictures")
 def test_a_second_call_takes_up_what_is_there(tmp_path: Path) -> None:
     call("--out", str(tmp_path))
     before = (tmp_path / "record.json").read_bytes()
@@ -172,6 +172,7 @@ def test_the_papers_figures_are_as_printed() -> None:
     assert PAPER["cifar10"]["rivals"]["iCaRL"][-1] == 0.48
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_plan_of_ones_own_from_a_file_and_words(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text('data = "digits"\nn_layers = 3\ntrain_per_class = 25\n')
     words = ["run", "--config", str(tmp_path / "plan.toml"), "--set", "n_tasks=2"]

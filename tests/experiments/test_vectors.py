@@ -17,7 +17,7 @@ from redunet.experiments.streams import Samples
 from redunet.report.readme import vectors_table
 from tests.own_data import done
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
 FEW = {"ranpac": {"n_projections": 30}, "klda": {"n_projections": 25}}
 METHODS = ("ncm", "air", "ranpac", "klda")

@@ -83,14 +83,15 @@ def same_labels(model: Estimator, path: Path, samples: NDArray[Any]) -> NDArray[
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_on_digits(name: str, tmp_path: Path) -> None:
-    model = ReduNetClassifier(**({"n_layers": 20} | NETWORKS[name])).fit(X[::2], NAMES[::2])
-    found = export(model, tmp_path / "m.onnx", X)
-    assert (found.samples, found.made) == (1797, "")
+    model = ReduNetClassifier(**({"n_layers": 12} | NETWORKS[name])).fit(X[::2], NAMES[::2])
+    data = X[::3]
+    found = export(model, tmp_path / "m.onnx", data)
+    assert (found.samples, found.made) == (599, "")
     assert found.of_layers == len(model.network_.layers)
     assert found.bytes == (tmp_path / "m.onnx").stat().st_size
-    samples = np.concatenate([X, np.zeros((1, 64)), 1e200 * X[:3], 1e-200 * X[:3]])
+    samples = np.concatenate([data, np.zeros((1, 64)), 1e200 * X[:3], 1e-200 * X[:3]])
     probabilities = same_labels(model, tmp_path / "m.onnx", samples)
-    every = export(model, tmp_path / "all.onnx", X, layers="all")
+    every = export(model, tmp_path / "all.onnx", data, layers="all")
     assert every.layers == every.of_layers >= found.layers
     exact = model.set_params(exact=True)
     scores, sure = (outputs(tmp_path / "all.onnx", samples)[place] for place in (1, 2))

@@ -53,6 +53,9 @@ def used(python: Path) -> str:
     """The sha256 of the model that an environment's package makes, after using it."""
     said, digest = run(python, "-I", SMOKE).splitlines()
     assert said == f"redunet {__version__}"
+    assert run(python.with_name("redunet"), "--version") == f"redunet {__version__}\n"
+    where = run(python, "-I", "-c", "import redunet; print(redunet.__file__)").strip()
+    assert Path(where).is_relative_to(python.parents[1])
     found = versions(python)
     print(", ".join(f"{name} {found[name]}" for name, _ in LOWEST if name in found))
     return digest

@@ -326,7 +326,7 @@ def test_images_in_arrays_are_scaled_like_files(tmp_path: Path, of_images: Path)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_texts_are_read_or_refused_in_one_line(
     tmp_path: Path, tiny: Path, ending: str, data: st.DataObject

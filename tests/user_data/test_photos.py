@@ -32,12 +32,17 @@ def photo(label: str, width: int, height: int, seed: int) -> Image.Image:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
+    return write_photos(tmp_path / "photos", 40, 90)
+
+
+def write_photos(folder: Path, width: int, height: int) -> Path:
+    """Photographs of two classes, of 12 sizes: each is broader and lower than the one before."""
     for label in ("down", "across"):
-        (tmp_path / "photos" / label).mkdir(parents=True)
+        (folder / label).mkdir(parents=True)
         for seed in range(12):
-            size = (40 + 7 * seed, 90 - 5 * seed)
-            photo(label, *size, seed).save(tmp_path / "photos" / label / f"{seed:02d}.jpg")
-    return tmp_path / "photos"
+            size = (width + width * seed // 6, height - height * seed // 18)
+            photo(label, *size, seed).save(folder / label / f"{seed:02d}.jpg")
+    return folder
 
 
 def shape_of(path: Path) -> tuple[int, ...] | None:
@@ -45,7 +50,8 @@ def shape_of(path: Path) -> tuple[int, ...] | None:
     return None if features is None else features.input_shape
 
 
-def test_sizes_that_differ_are_refused_with_an_offer(photos: Path, tmp_path: Path) -> None:
+def test_sizes_that_differ_are_refused_with_an_offer(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "small", 12, 18)  # each pixel is a feature
     said = refused("learn", tmp_path / "m", photos)
     assert "22 of 24 images" in said
     assert "or create the model with --encoder efficientnet-lite0 --recipe embeddings, or" in said

@@ -101,8 +101,8 @@ def test_the_label_column_is_known_by_the_columns_of_the_model(tmp_path: Path, k
     write(table(ROWS), usual)
     write(table(ROWS).rename_columns({"label": "species"}), own)
     assert "name it with --label" in refused("learn", tmp_path / "m", own)
-    done("learn", tmp_path / "m", own, "--label", "species")
-    done("learn", tmp_path / "usual", usual)
+    done("learn", tmp_path / "m", own, "--label", "species", "--set", "n_layers=2")
+    done("learn", tmp_path / "usual", usual, "--set", "n_layers=2")
     # What the labels were called leaves no trace.
     once = (tmp_path / "m").read_bytes()
     assert once == (tmp_path / "usual").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,14 @@ from tests.tiny_data import Tiny, shrink
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# Nothing that is loaded to collect tests is garbage, and to look for it takes seconds.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 def classes_on_subspaces(

@@ -156,8 +156,11 @@ def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path) -> Non
     whole = numbers(over(network(), tasks, tmp_path / "whole"))
     for when, first in (("before", "task 3 of 5"), ("after", "task 4 of 5")):
         learnt: list[str] = []
-        told = learnt.append
-        resumed = over(network(), tasks, tmp_path / when, progress=lambda what, _, t=told: t(what))
+
+        def tell(what: str, share: float, learnt: list[str] = learnt) -> None:
+            learnt.append(what)
+
+        resumed = over(network(), tasks, tmp_path / when, progress=tell)
         assert learnt[0] == first
         assert numbers(resumed) == whole
 

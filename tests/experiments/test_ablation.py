@@ -103,7 +103,7 @@ def test_moments_are_learnt_once_for_all_methods(
         return learn(self, *rest)
 
     monkeypatch.setattr(MomentEstimator, "_moments_of", counted)
-    run(tmp_path, seeds=(0,), ablate=False)
+    run(tmp_path, seeds=(0,), ablate=False, methods=METHODS)
     assert taught == ["ReduNetClassifier"] * 3  # tasks; not once for each of six methods
 
 

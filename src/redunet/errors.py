@@ -55,3 +55,17 @@ def did_you_mean(word: object, names: Iterable[object]) -> str:
     words = [name for name in names if isinstance(name, str)]
     near = get_close_matches(word, words, n=1, cutoff=0.7) if isinstance(word, str) else []
     return "".join(f": did you mean {one!r}?" for one in near)
+
+
+def not_installed(package: str, extra: str, error: ImportError) -> SettingsError:
+    """The error that an optional package, or one that it needs, cannot be imported.
+
+    Examples
+    --------
+    >>> str(not_installed("River", "river", ImportError(name="river")))
+    "expected River to be installed, but there is no river: pip install 'redunet[river]'"
+    """
+    return SettingsError(
+        f"expected {package} to be installed, but there is no {error.name}: "
+        f"pip install 'redunet[{extra}]'"
+    )

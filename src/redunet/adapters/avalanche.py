@@ -10,17 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, not_installed
 from redunet.estimators import Estimator, ReduNetClassifier
 
 try:
     from avalanche.training.plugins.evaluation import default_evaluator
     from avalanche.training.templates import SupervisedTemplate
 except ImportError as error:
-    raise SettingsError(
-        f"expected Avalanche to be installed, but there is no {error.name}: "
-        f"pip install 'redunet[avalanche]'"
-    ) from error
+    raise not_installed("Avalanche", "avalanche", error) from error
 
 __all__ = ["ReduNetStrategy"]
 

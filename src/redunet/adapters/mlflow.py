@@ -6,15 +6,12 @@ import os
 from collections.abc import Iterable, Mapping
 
 from redunet.adapters.runs import Record, runs_of
-from redunet.errors import SettingsError
+from redunet.errors import not_installed
 
 try:
     import mlflow
 except ImportError as error:
-    raise SettingsError(
-        f"expected MLflow to be installed, but there is no {error.name}: "
-        f"pip install 'redunet[mlflow]'"
-    ) from error
+    raise not_installed("MLflow", "mlflow", error) from error
 
 __all__ = ["log"]
 

@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.errors import DataError, DataTypeError, SettingsError
+from redunet.errors import DataError, DataTypeError, not_installed
 from redunet.estimators import Estimator, NearestMean, ReduNetClassifier
 from redunet.estimators.widening import add_features
 
 try:
     from river import base
 except ImportError as error:
-    raise SettingsError(
-        f"expected River to be installed, but there is no {error.name}: "
-        f"pip install 'redunet[river]'"
-    ) from error
+    raise not_installed("River", "river", error) from error
 
 __all__ = ["RiverClassifier"]
 

@@ -7,15 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from redunet.adapters.runs import Record, runs_of
-from redunet.errors import SettingsError
+from redunet.errors import not_installed
 
 try:
     import wandb
 except ImportError as error:
-    raise SettingsError(
-        f"expected Weights & Biases to be installed, but there is no {error.name}: "
-        f"pip install 'redunet[wandb]'"
-    ) from error
+    raise not_installed("Weights & Biases", "wandb", error) from error
 
 __all__ = ["log"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from redunet.errors import SettingsError
+from redunet.errors import SettingsError, not_installed
 
 CONNECT_SECONDS = 5
 """How long a scheduler may take to answer."""
@@ -28,10 +28,7 @@ def dask_packages() -> Any:
     try:
         distributed = import_module("distributed")  # imports dask
     except ImportError as error:
-        raise SettingsError(
-            f"expected Dask to be installed, but there is no {error.name}: "
-            f"pip install 'redunet[dask]'"
-        ) from error
+        raise not_installed("Dask", "dask", error) from error
     return distributed
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from redunet.distributed.contribution import Task, one_line
-from redunet.errors import DataError, ReduNetError, SettingsError
+from redunet.errors import DataError, ReduNetError, SettingsError, not_installed
 from redunet.estimators import Estimator, blank, load
 from redunet.estimators import partial as in_parts
 
@@ -26,10 +26,7 @@ try:
     from redunet.distributed.flower_masked import MaskedMomentSum
     from redunet.distributed.flower_strategy import MomentSum
 except ImportError as error:
-    raise SettingsError(
-        f"expected Flower to be installed, but there is no {error.name}: "
-        f"pip install 'redunet[flower]'"
-    ) from error
+    raise not_installed("Flower", "flower", error) from error
 
 __all__ = [
     "MaskedMomentSum",

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from redunet.core.columns import Columns, compress, most_columns
+from redunet.core.covariance import summed
 from redunet.core.factors import columns_factor, low_rank_factor
 from redunet.core.grid import GRID, unit_rows
 from redunet.core.moment import MAX_COUNT, Moment
@@ -341,6 +342,15 @@ def test_only_of_few_samples_the_columns_are_all_that_is_held(n: int) -> None:
         assert again is not None
         assert torch.equal(again.columns, held.columns)
     assert_holds(moments, X, [0] * n)
+
+
+@pytest.mark.parametrize(("rank", "n"), [(40, 8), (40, 15), (4, 15), (4, 60), (40, 60)])
+def test_sums_have_the_bits_of_moments_that_were_never_saved(rank: int, n: int) -> None:
+    X, y = samples(40, rank, n, 0, 5), [0] * n
+    never, before = table(X, y), table(X, y)
+    loaded = ClassMoments.from_tensors([0], before.to_tensors())
+    for moments in (before, loaded):
+        assert torch.equal(summed(moments), summed(never))
 
 
 def test_many_samples_of_low_rank_are_held_by_columns_too() -> None:

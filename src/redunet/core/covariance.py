@@ -79,8 +79,9 @@ def summed(
 
     for label, w in zip(moments, weights or [1.0] * len(moments), strict=True):
         moment = moments[label].to(device)
-        # Of many samples, what is held whole is taken so: to ask for its rank would take longer.
-        asked = moment.whole is None or moment.count <= most_columns(d)
+        # Of many samples the rank is not asked for, which would take longer; nor does it matter by
+        # what they are held just now, so that the result has the same bits.
+        asked = moment.count <= most_columns(d)
         held = moment.columns if asked and torch.device(device).type == "cpu" else None
         F = None if held is None else columns_factor(held, _ERROR)
         if F is None:

@@ -106,9 +106,12 @@ def serve(
         interrupts.begin("all changes that were answered are in the file")
         server = Server(model, options)
         secret = "" if read_only or token_file is not None else f"#token={options.token}"
-        say(f"Serving {model} at {server.url}{secret}")
-        if secret and not quiet:
-            say("Whoever has this address can change the model. Ctrl-C ends the server.")
-        server.run()
+
+        def announce() -> None:
+            say(f"Serving {model} at {server.url}{secret}")
+            if secret and not quiet:
+                say("Whoever has this address can change the model. Ctrl-C ends the server.")
+
+        server.run(announce)
         if not quiet:
             say(f"Stopped; all changes that were answered are in {model}.")

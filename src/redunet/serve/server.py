@@ -109,8 +109,15 @@ class Server:
         )
         self._server = _Uvicorn(config, events.end)
 
-    def run(self) -> None:
-        """Serve until the process is told to end."""
+    def run(self, at_start: Callable[[], None] | None = None) -> None:
+        """Serve until the process is told to end.
+
+        Parameters
+        ----------
+        at_start : callable, default=None
+            Called once requests are answered, and signals to stop end the server in good order.
+        """
+        self._server.at_start = at_start
         try:
             self._server.run([self._socket])
         finally:
@@ -141,6 +148,7 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
         super().__init__(config)
         self._at_end = at_end
+        self.at_start: Callable[[], None] | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -155,6 +163,11 @@ class _Uvicorn(uvicorn.Server):
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self.at_start is not None:
+            self.at_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._at_end()

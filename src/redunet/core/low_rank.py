@@ -87,35 +87,28 @@ class Stack:
         """
         done = 0
         for some in self.parts():
-            chosen = slice(done, done + len(some.B))
-            some._move(E, M[chosen], step, coding, out[chosen], means)
-            done = chosen.stop
+            chosen = slice(done, done := done + len(some.B))
+            scale = some._move(E, M[chosen], step, coding, out[chosen])
+            if means is not None:
+                classes = list(some.classes)
+                mu = means[classes][:, None]  # (g, 1, d)
+                inside = mu @ some.B.mT @ M[chosen] @ some.B
+                pulled = mu @ E - coding.alpha * (mu - inside)
+                means[classes] = (scale * (mu + step * pulled))[:, 0]
         return Stack(self.classes, out)
 
-    def _move(
-        self,
-        E: Tensor,
-        M: Tensor,
-        step: float,
-        coding: Coding,
-        out: Tensor,
-        means: Tensor | None,
-    ) -> None:
-        """As `moved`, of all classes at once."""
-        classes = list(self.classes)
-        gamma = M.new_tensor([coding.gamma[j] for j in classes])[:, None, None]
-        counts = M.new_tensor([coding.counts[j] for j in classes])[:, None, None]
+    def _move(self, E: Tensor, M: Tensor, step: float, coding: Coding, out: Tensor) -> Tensor:
+        """B after a layer into ``out``; what each class was scaled by, (g, 1, 1)."""
+        gamma = M.new_tensor([coding.gamma[j] for j in self.classes])[:, None, None]
+        counts = M.new_tensor([coding.counts[j] for j in self.classes])[:, None, None]
         moved = out if out.device == E.device else torch.empty_like(self.B)
         torch.addmm(self.rows, self.rows, E, alpha=step, out=moved.view(self.rows.shape))
         moved.baddbmm_(M * gamma, self.B, alpha=-step)
-        scale = (counts / moved.square().sum(dim=(1, 2), keepdim=True)).sqrt_()
+        scale: Tensor = (counts / moved.square().sum(dim=(1, 2), keepdim=True)).sqrt_()
         moved.mul_(scale)
         if moved is not out:
             out.copy_(moved)
-        if means is not None:
-            mu = means[classes][:, None]  # (g, 1, d)
-            inside = mu @ self.B.mT @ M @ self.B
-            means[classes] = (scale * (mu + step * (mu @ E - coding.alpha * (mu - inside))))[:, 0]
+        return scale
 
 
 def principal(stack: Stack, M: Tensor, coding: Coding) -> tuple[Stack, Tensor]:

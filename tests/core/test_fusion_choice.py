@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
 import pytest
 import torch
 
 from redunet.core.construction import Schedule
-from redunet.core.fused_network import same_label
-from redunet.core.fusion_choice import blocks, candidates, depths, fuse
+from redunet.core.fused_network import FusedNetwork, same_label
+from redunet.core.fusion import Fusion
+from redunet.core.fusion_choice import blocks, candidates, depths, fuse, with_whole_classes
+from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
@@ -66,6 +72,54 @@ def test_fusions_stay_within_the_memory_they_are_given() -> None:
     some = sum(each.n_bytes for each in one[:2])
     assert len(candidates(network, some)) == 2
     assert candidates(network, 0) == []
+
+
+def test_fusions_of_one_wide_layer_count_what_they_are_made_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = few_samples(1.0, 1)
+    monkeypatch.setattr("redunet.core.fusion_choice.MAX_WIDTH", 8)
+    numbers = network.layers.numbers_each
+    found = [candidates(network, n_bytes * numbers) for n_bytes in (13, 16, 30)]
+    assert [len(fusions) for fusions in found] == [0, 2, 3]
+
+
+def test_classes_that_vary_in_many_directions_alike_stay_whole_in_the_first_fusion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "redunet.core.fusion_choice.reduced_dtypes", lambda device: (torch.bfloat16, torch.float32)
+    )
+    rng = np.random.default_rng(0)
+    k, d, n, sharpness = 60, 384, 50, Sharpness(60.0, "relative")
+    centres = rng.standard_normal((k, 1, d))
+    X, new = (
+        torch.from_numpy((centres + 1.5 * rng.standard_normal((k, m, d))).reshape(-1, d))
+        for m in (n, 5)
+    )
+    moments = ClassMoments(d).update(
+        torch.nn.functional.normalize(X), np.repeat(np.arange(k), n).tolist()
+    )
+    network = build_network(moments, 4.0, Schedule(1, 0.3, 1.0, "relative"))
+    scores = scores_to_compare(read_out(network, "discriminant", 12, 0.03))
+    found = candidates(network, 10**9)
+    uncut = with_whole_classes(found)
+
+    def ranks_of(fusions: Sequence[Fusion]) -> list[int]:
+        layers = [cast(LowRankLayer, one.layers[0]) for one in fusions]
+        return [layer.stacks[0].B.shape[1] for layer in layers]
+
+    ranks = ranks_of([found[0], *uncut])
+    assert ranks[0] < ranks[1] == ranks[2] == ranks[3]
+    assert [one.dtype for one in uncut] == [torch.bfloat16, torch.float32, torch.float64]
+    assert with_whole_classes(uncut) == []
+    new = torch.nn.functional.normalize(new)
+    fused = fuse(network, sharpness, scores, found)
+    assert ranks_of(fused.fusions) == ranks[1:]
+    answers = fused.answer(new, scores, same_label)
+    exact = FusedNetwork(network, sharpness).answer(new, scores, same_label)
+    assert torch.equal(answers.argmax(dim=1), exact.argmax(dim=1))
+    assert fused.seen.fell_back < len(new)
 
 
 def test_a_streamed_network_is_passed_once_for_its_fusions(monkeypatch: pytest.MonkeyPatch) -> None:

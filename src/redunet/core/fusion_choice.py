@@ -36,8 +36,12 @@ WIDTHS, WIDTH_STEP = (1 / 12, 1 / 6, 1 / 3, 2 / 3), 64
 MIN_WIDTH, MAX_WIDTH = 256, 1536
 """Networks of so many dimensions are tried in fewer; above, finding them takes too long."""
 
-LEAST_BYTES = 6
-"""That two fusions take for each number of a layer: one in bfloat16, one in float32."""
+LEAST_BYTES = 10
+"""That two fusions take for each number of a layer while they are made: one in bfloat16, one in
+float32, and what both are made from, in float32."""
+
+LEAST_BYTES_OF_ONE_LAYER = 14
+"""The same where there is one layer: what its fusions are made from is in float64."""
 
 CUT = 3 / 8
 """The share of their directions that classes of few samples have in a first fusion."""
@@ -74,7 +78,10 @@ def fuse(
     probes = network.layers.probes(PROBES)
     if probes is None or not fusions:
         return every
-    return FusedNetwork(network, sharpness, worthwhile(every, probes, scores))
+    chosen = worthwhile(every, probes, scores)
+    if not chosen and (uncut := with_whole_classes(fusions)):
+        chosen = worthwhile(FusedNetwork(network, sharpness, uncut), probes, scores)
+    return FusedNetwork(network, sharpness, chosen)
 
 
 def candidates(network: ReduNet, memory: int) -> list[Fusion]:
@@ -86,19 +93,19 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
     ----------
     network : ReduNet
     memory : int
-        Bytes that the fusions may take.
+        Bytes that the fusions may take; of wide layers, while they are made too.
     """
     layers = network.layers
-    if layers.width > MAX_WIDTH and LEAST_BYTES * layers.numbers_each > memory:
-        return []  # without a pass, which would take as much memory
     if not layers.width or not len(layers):
         return []
+    least = LEAST_BYTES_OF_ONE_LAYER if len(layers) == 1 else LEAST_BYTES
+    if layers.width > MAX_WIDTH and least * layers.numbers_each > memory:
+        return []  # without a pass, which would take as much memory
     steps = layers.steps
     plans = [blocks(steps, size) for size in depths(sum(steps), len(steps))]
     shallow = not plans
     plans = plans or 2 * [[Block(index, step, 0.0) for index, step in enumerate(steps)]]
-    least = LEAST_BYTES * len(plans[0]) * layers.numbers_each
-    if layers.width > MAX_WIDTH and least > memory:
+    if layers.width > MAX_WIDTH and least * len(plans[0]) * layers.numbers_each > memory:
         return []  # before they are made
     wanted = {block.middle for plan in plans for block in plan}
     E, found = torch.empty(0), {}
@@ -122,6 +129,7 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         reach = tuple(block.reach for block in plan)
         return Fusion(tuple(made), reach, space, dtype, share, whole)
 
+    taken = sum(layer.n_bytes for layer in found.values()) if layers.width > MAX_WIDTH else 0
     if MIN_WIDTH <= len(E) <= MAX_WIDTH and all(isinstance(one, Layer) for one in found.values()):
         widths = [math.ceil(len(E) * share / WIDTH_STEP) * WIDTH_STEP for share in WIDTHS]
         on_gpu = E.device.type != "cpu"  # on a CPU, fewer bits save nothing in so few dimensions
@@ -136,15 +144,18 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         # Which classes matter is known before the only layer, for every fusion alike.
         out = [fusion(plans[0], coarse)]
         if E.device.type == "cpu":
+            taken += out[0].n_bytes  # for `with_whole_classes`
             out = [cut_classes(out[0]), fusion(plans[0], fine, share=AFTER_CUT)]
+            taken -= out[0].n_bytes
         finer = [(plans[0], dtype) for dtype in (fine, torch.float64)][len(out) - 1 :]
     else:
         out, finer = [fusion(plans[0], coarse)], [(plan, fine) for plan in plans[1:]]
     for plan, dtype in finer:
-        one = fusion(plan, dtype)
-        if sum(made.n_bytes for made in out) + one.n_bytes > memory:
+        parts = [(found[block.middle].n_bytes, found[block.middle].E.itemsize) for block in plan]
+        size = sum(n_bytes * dtype.itemsize // itemsize for n_bytes, itemsize in parts)
+        if taken + sum(made.n_bytes for made in out) + size > memory:
             break
-        out.append(one)
+        out.append(fusion(plan, dtype))
     return out if len(out) > 1 else []
 
 
@@ -152,6 +163,27 @@ def cut_classes(fusion: Fusion) -> Fusion:
     """A fusion with the leading directions of each class only, to tell which classes matter."""
     made = (one.cut(CUT) if isinstance(one, LowRankLayer) else one for one in fusion.layers)
     return replace(fusion, layers=tuple(made), whole=False)
+
+
+def with_whole_classes(fusions: Sequence[Fusion]) -> Sequence[Fusion]:
+    """The same after a fusion of all directions of each class, where the first has but some.
+
+    For classes whose samples vary in many directions alike, of which the leading ones tell little.
+    None where the first fusion is of whole classes already, or has as many bits as the second.
+    """
+    first, second = fusions[:2]
+    was_cut = any(
+        isinstance(one, LowRankLayer) and one.left_out is not None for one in first.layers
+    )
+    if not was_cut or first.dtype == second.dtype:
+        return []
+
+    def uncut(dtype: torch.dtype) -> Fusion:
+        share = SHARES[dtype]
+        layers = tuple(one.fused(one.step, dtype, share / 4) for one in second.layers)
+        return replace(second, layers=layers, dtype=dtype, share=share, whole=dtype.itemsize >= 4)
+
+    return [uncut(first.dtype), uncut(second.dtype), *fusions[2:]]
 
 
 def depths(path: float, n_layers: int) -> list[int]:

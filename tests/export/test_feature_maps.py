@@ -27,6 +27,7 @@ from redunet.features import (
     Scattering,
     Standardize,
     Together,
+    Upright,
 )
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (40, 9, 7, 3), dtype=np.uint8)
@@ -49,6 +50,7 @@ MAPS: dict[str, tuple[FeatureMap, NDArray[Any]]] = {
     "lift, centred": (GaussianLift.learn(IMAGES, 0, centred=True, relu=False), IMAGES),
     "patches": (PATCHES, IMAGES),
     "patches in windows": (PatchFilters.learn(GREY, 0, 4, 4, window=2.0), GREY),
+    "patches across edges": (PatchFilters.learn(IMAGES, 0, 4, 4, padding=2), IMAGES),
     "patches of grey": (PatchFilters.learn(GREY, 0, 4, 4, cells=3), GREY),
     "roots": (Chain(PATCHES, Root(PATCHES.n_features)), IMAGES),
     "mirrored": (Mirrored(PATCHES), IMAGES),
@@ -56,6 +58,8 @@ MAPS: dict[str, tuple[FeatureMap, NDArray[Any]]] = {
     "scattering of grey": (Scattering((16, 12), J=2, L=8), LARGE),
     "scattering, coarse": (Scattering((16, 12), J=2, L=4, pool=1), LARGE),
     "mirrored scattering": (Mirrored(Scattering((9, 7), J=1)), GREY),
+    "upright": (Upright(Flatten((9, 7, 3))), IMAGES),
+    "upright scattering": (Upright(Scattering((16, 12), J=2, L=4)), LARGE),
     "together": (Together((PATCHES, Standardize.learn(IMAGES))), IMAGES),
     "chain": (Chain.standardized(PATCHES, IMAGES), IMAGES),
     "nested": (Together((Mirrored(Chain(PATCHES, Root(PATCHES.n_features))), PATCHES)), IMAGES),
@@ -96,8 +100,11 @@ def test_whole_numbers_stay_exact() -> None:
         "lift, centred",
         "patches",
         "patches of grey",
+        "patches across edges",
         "roots",
         "scattering",
+        "upright",
+        "upright scattering",
     ):
         features, samples = MAPS[name]
         found = feature_module(features)(torch.from_numpy(samples.astype(np.float64)))

@@ -21,6 +21,7 @@ from redunet.features import (
     Scattering,
     Standardize,
     Together,
+    Upright,
     held_of_data,
     restore,
 )
@@ -43,6 +44,7 @@ MAPS: dict[str, FeatureMap] = {
     "patches": PatchFilters.learn(IMAGES, 1, 5, patch_size=3),
     "patches, mirrored": Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)),
     "scattering, mirrored": Mirrored(SCATTERING),
+    "scattering, upright": Upright(SCATTERING),
     "roots": Chain(SCATTERING, Root(SCATTERING.n_features)),
     "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
     "together": Together((Flatten((7, 6, 3)), Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,21 @@ def test_maps_without_a_window_are_saved_as_before() -> None:
     again = restore("patch-filters", *windows.to_state())
     assert isinstance(again, PatchFilters)
     assert again.window == 3.0
+
+
+@pytest.mark.parametrize("window", [0.0, 2.5])
+@pytest.mark.parametrize("images", [IMAGES, IMAGES[..., 0]], ids=["colour", "grey"])
+def test_padding_is_zeros_around_the_image(images: Any, window: float) -> None:
+    features = PatchFilters.learn(images, 1, 6, 4, cells=3, window=window, padding=3)
+    around = np.pad(images, [(0, 0), (3, 3), (3, 3), (0, 0)][: images.ndim])
+    wide = replace(features, input_shape=around.shape[1:], padding=0)
+    assert torch.equal(features(torch.from_numpy(images)), wide(torch.from_numpy(around)))
+    from_wide = PatchFilters.learn(around, 1, 6, 4, cells=3, window=window)
+    assert torch.equal(features.filters, from_wide.filters)
+    again = restore("patch-filters", *features.to_state())
+    assert isinstance(again, PatchFilters)
+    assert again.padding == 3
+    assert "padding" not in wide.to_state()[0]
 
 
 def test_filters_are_unit_vectors_among_whitened_patches() -> None:
@@ -215,6 +231,8 @@ def test_what_cannot_be_meant_is_refused() -> None:
         PatchFilters.learn(IMAGES, 0, 4, source="pca")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="expected threshold to be a number from 0 on"):
         PatchFilters.learn(IMAGES, 0, 4, threshold=-1.0)
+    with pytest.raises(SettingsError, match="expected padding to be a whole number from 0 on"):
+        PatchFilters.learn(IMAGES, 0, 4, padding=6)
     with pytest.raises(SettingsError, match="expected window to be a number from 0 on, got -1"):
         PatchFilters.learn(IMAGES, 0, 4, window=-1.0)
     with pytest.raises(SettingsError, match=r"expected filters .* of shape \(10, 48\), got"):

@@ -31,10 +31,12 @@ from redunet.features import (
     Scattering,
     Standardize,
     Together,
+    Upright,
     patches,
     root,
 )
 from redunet.features import lift as lifts
+from redunet.features.upright import put_upright
 from redunet.features.vector_input import GRID
 
 
@@ -157,7 +159,7 @@ class Filtered(Patches):
     """`PatchFilters`."""
 
     def __init__(self, features: PatchFilters) -> None:
-        super().__init__(features, features.patch_size, 0)
+        super().__init__(features, features.patch_size, features.padding)
         self.n_features, self.n_filters = features.n_features, len(features.filters)
         self.threshold = float(round(features.threshold * patches._RESPONSE_GRID))
         self.steps = float(features.steps)
@@ -223,6 +225,25 @@ class BothWays(nn.Module):
         return plain + mirrored
 
 
+class WithoutSlant(nn.Module):
+    """`Upright`."""
+
+    def __init__(self, features: Upright) -> None:
+        super().__init__()
+        self.plain, self.shape = feature_module(features.plain), features.input_shape
+        self.rows, self.columns = (
+            nn.Buffer(torch.arange(side, dtype=torch.float64)) for side in self.shape[:2]
+        )
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Vectors, (n, d)."""
+        height, width, channels = (*self.shape, 1)[:3]
+        planes = X.reshape(-1, height, width, channels)
+        upright = put_upright(planes, (height, width, channels), self.rows, self.columns)
+        found: Tensor = self.plain(upright.reshape(-1, *self.shape))
+        return found
+
+
 _MODULES: dict[type, Callable[[Any], nn.Module]] = {
     Flatten: InRows,
     Standardize: Standardized,
@@ -234,6 +255,7 @@ _MODULES: dict[type, Callable[[Any], nn.Module]] = {
     Scattering: Scattered,
     Together: SideBySide,
     Mirrored: BothWays,
+    Upright: WithoutSlant,
     Chain: lambda chain: nn.Sequential(*map(feature_module, chain.parts)),
 }
 

@@ -22,6 +22,7 @@ from redunet.features.scattering import Scattering
 from redunet.features.settings import FeatureSettings, Named, known_names, register_name
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
+from redunet.features.upright import Upright
 
 __all__ = [
     "Chain",
@@ -39,6 +40,7 @@ __all__ = [
     "Scattering",
     "Standardize",
     "Together",
+    "Upright",
     "held_of_data",
     "known_names",
     "register",

@@ -104,7 +104,7 @@ class PatchPlanes:
             As for the class.
         """
         input_shape = tuple(np.shape(images)[1:])
-        _check(input_shape, n_filters, patch_size, 1, threshold, 0.0)
+        _check(input_shape, n_filters, patch_size, 1, threshold, 0.0, 0)
         drawn = _patches(images, patch_size, np.random.RandomState(seed))
         drawn -= drawn.mean(axis=1, keepdims=True)
         deviations = drawn.std(axis=1)

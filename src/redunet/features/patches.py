@@ -77,6 +77,9 @@ class PatchFilters:
     window : float, default=0.0
         Standard deviation of the Gaussian windows, in pixels; 0 for cells with
         sharp edges.
+    padding : int, default=0
+        Zeros around the image, on each side: patches then also lie across its
+        edges, where things on a plain ground often end.
 
     Examples
     --------
@@ -96,6 +99,7 @@ class PatchFilters:
     cells: int
     threshold: float
     window: float = 0.0
+    padding: int = 0
 
     @classmethod
     def learn(
@@ -108,6 +112,7 @@ class PatchFilters:
         cells: int = 2,
         threshold: float = 0.25,
         window: float = 0.0,
+        padding: int = 0,
         source: Literal["random", "kmeans"] = "random",
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
@@ -125,16 +130,17 @@ class PatchFilters:
         cells : int, default=2
         threshold : float, default=0.25
         window : float, default=0.0
+        padding : int, default=0
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.
         """
         input_shape = tuple(np.shape(images)[1:])
-        _check(input_shape, n_filters, patch_size, cells, threshold, window)
+        _check(input_shape, n_filters, patch_size, cells, threshold, window, padding)
         if source not in ("random", "kmeans"):
             raise SettingsError(f"expected source to be random or kmeans, got {source!r}")
         random = np.random.RandomState(seed)
-        drawn = _patches(images, patch_size, random)
+        drawn = _patches(images, patch_size, random, padding)
         whole_pixels(torch.from_numpy(drawn), 255)
         drawn = drawn[drawn.var(axis=1) > 0]
         if len(drawn) < n_filters:
@@ -165,12 +171,19 @@ class PatchFilters:
             cells,
             float(threshold),
             float(window),
+            padding,
         )
 
     def __post_init__(self) -> None:
         n_filters = len(self.filters) if self.filters.ndim else 0
         _check(
-            self.input_shape, n_filters, self.patch_size, self.cells, self.threshold, self.window
+            self.input_shape,
+            n_filters,
+            self.patch_size,
+            self.cells,
+            self.threshold,
+            self.window,
+            self.padding,
         )
         values = math.prod(self.input_shape[2:]) * self.patch_size**2
         check_tensor("filters", self.filters, (n_filters, values))
@@ -218,11 +231,13 @@ class PatchFilters:
         }
         if self.window:  # maps without one are saved as before there were windows
             values["window"] = self.window
+        if self.padding:  # likewise
+            values["padding"] = self.padding
         return values, {"filters": self.filters, "offsets": self.offsets}
 
     def _sums(self, planes: Tensor, pooling: Tensor) -> Tensor:
         """Sums on the grid of responses, (n, d), of images, (n, channels, height, width)."""
-        responses = self._responses(unfold(planes, self.patch_size))
+        responses = self._responses(unfold(planes, self.patch_size, padding=self.padding))
         # Beyond the threshold on either side, sign kept: the two sides are read off the sums.
         beyond = softshrink(responses, round(self.threshold * _RESPONSE_GRID))
         both = beyond @ pooling
@@ -242,7 +257,8 @@ class PatchFilters:
     def _pooling(self) -> Tensor:
         """What each place counts in each cell: Tensor of shape (places, cells²), whole numbers."""
         rows, columns = (
-            self._along(side - self.patch_size + 1).round() for side in self.input_shape[:2]
+            self._along(side + 2 * self.padding - self.patch_size + 1).round()
+            for side in self.input_shape[:2]
         )
         return torch.einsum("ia,jb->ijab", rows, columns).flatten(2).flatten(0, 1)
 
@@ -264,6 +280,7 @@ def _check(
     cells: int,
     threshold: float,
     window: float,
+    padding: int,
 ) -> None:
     check_shape(input_shape, 2, 3)
     if any(type(n) is not int or n < 1 for n in (n_filters, patch_size, cells)):
@@ -271,7 +288,12 @@ def _check(
             f"expected n_filters, patch_size and cells of at least 1, got {n_filters}, "
             f"{patch_size} and {cells}"
         )
-    places = min(input_shape[:2]) - patch_size + 1
+    if type(padding) is not int or not 0 <= padding < patch_size:
+        raise SettingsError(
+            f"expected padding to be a whole number from 0 on, below patch_size={patch_size}, "
+            f"got {padding!r}"
+        )
+    places = min(input_shape[:2]) + 2 * padding - patch_size + 1
     values = patch_size**2 * math.prod(input_shape[2:])
     if places < cells or not 1 < values <= _MOST_VALUES:
         raise SettingsError(
@@ -284,9 +306,12 @@ def _check(
         raise SettingsError(f"expected window to be a number from 0 on, got {window!r}")
 
 
-def _patches(images: Any, size: int, random: np.random.RandomState) -> Any:
+def _patches(images: Any, size: int, random: np.random.RandomState, padding: int = 0) -> Any:
     """Patches drawn at random, (patches, channels · size²), values of a channel together."""
     images = np.asarray(images)
+    if padding:
+        around = [(0, 0), (padding, padding), (padding, padding)]
+        images = np.pad(images, around + [(0, 0)] * (images.ndim - 3))
     n, height, width = images.shape[:3]
     if not n:
         raise DataError("expected images to learn filters from, got none")

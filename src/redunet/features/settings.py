@@ -20,6 +20,7 @@ from redunet.features.root import Root
 from redunet.features.scattering import Scattering
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
+from redunet.features.upright import Upright
 from redunet.validation import Declared, choice, flag, number, setting, whole
 
 Images = Any
@@ -86,10 +87,11 @@ class FeatureSettings(Declared):
         """The feature map: "pixels", "standardize-all" (one mean and deviation for all values),
         "standardize-columns" (one for each column or pixel), "lift" (random Gaussian kernels,
         rectified), "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale
-        fewer), "patches" (filters that are patches of images), "larger-patches" (two pixels wider),
-        "patches-kmeans" (centroids of patches), "patch-planes" (correlations with patches at every
-        position, for ``shifts``), and of vectors "random-relu" (Gaussian projections, rectified)
-        and "fourier" (random Fourier features); or several of them side by side, such as
+        fewer), "upright-scattering" (after the slant of the image is taken out), "patches" (filters
+        that are patches of images), "larger-patches" (two pixels wider), "patches-kmeans"
+        (centroids of patches), "patch-planes" (correlations with patches at every position, for
+        ``shifts``), and of vectors "random-relu" (Gaussian projections, rectified) and "fourier"
+        (random Fourier features); or several of them side by side, such as
         "patches+scattering".""",
         "str",
     )
@@ -131,6 +133,13 @@ class FeatureSettings(Declared):
         """Of patches: the standard deviation, in pixels, of Gaussian windows that responses are
         summed in; 0 sums over cells with sharp edges.""",
         "float",
+    )
+    padding: int = setting(
+        0,
+        whole(0, 2**16),
+        """Of patches: zeros around the image on each side, so that patches also lie across its
+        edges.""",
+        "int",
     )
     width: int = setting(
         2000, whole(1, 2**20), "Of random-relu and fourier: the number of features.", "int"
@@ -229,6 +238,10 @@ def _scattering(fewer: int) -> Callable[[FeatureSettings, Images], FeatureMap]:
     )
 
 
+def _upright_scattering(settings: FeatureSettings, images: Images) -> FeatureMap:
+    return Upright(_scattering(fewer=0)(settings, images))
+
+
 def _patches(source: Any, wider: int = 0) -> Callable[[FeatureSettings, Images], FeatureMap]:
     return lambda settings, images: PatchFilters.learn(
         images,
@@ -238,6 +251,7 @@ def _patches(source: Any, wider: int = 0) -> Callable[[FeatureSettings, Images],
         cells=settings.cells,
         threshold=settings.threshold,
         window=settings.window,
+        padding=settings.padding,
         source=source,
     )
 
@@ -287,6 +301,7 @@ _NAMED.update(
         "lift-linear": Named(_lift(relu=False), random=True),
         "scattering": Named(_scattering(fewer=0), local=True),
         "finer-scattering": Named(_scattering(fewer=1), local=True),
+        "upright-scattering": Named(_upright_scattering, local=True),
         "patches": Named(_patches("random"), learns=_always, random=True, local=True),
         "larger-patches": Named(
             _patches("random", wider=2), learns=_always, random=True, local=True

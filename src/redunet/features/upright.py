@@ -1,0 +1,143 @@
+"""Features of images whose slant is taken out first, as of handwriting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from redunet.errors import SettingsError
+from redunet.features.base import FeatureMap, register, state_of_parts
+from redunet.features.checks import check_nesting
+from redunet.features.pixels import whole_pixels
+
+_SLANT_GRID = 2**10
+_CENTRE_GRID = 2**6
+
+_STEEPEST = 1.0
+"""The largest slant that is taken out, in pixels to the side for each row."""
+
+_BATCH_BYTES = 2**26
+"""What the weights of one pass may take."""
+
+
+@register
+@dataclass(frozen=True)
+class Upright:
+    """The features of an image after its slant is taken out and it is put in the middle.
+
+    Bright pixels on a dark ground are taken as mass. The image is moved until its
+    centre of mass is in the middle, and its rows are moved sideways until its
+    columns are no longer correlated with them. Pixels in between are interpolated
+    and rounded to whole numbers. Sums of whole numbers are exact, and slant and
+    centre are rounded to grids, so the bits are the same in every batch and on
+    every device.
+
+    Parameters
+    ----------
+    plain : feature map
+        Of images of whole numbers.
+
+    Examples
+    --------
+    >>> from redunet.features import Flatten
+    >>> stroke = torch.tensor([[[0, 0, 9], [0, 9, 0], [9, 0, 0]]])
+    >>> Upright(Flatten((3, 3)))(stroke).reshape(3, 3).tolist()
+    [[0.0, 9.0, 0.0], [0.0, 9.0, 0.0], [0.0, 9.0, 0.0]]
+    """
+
+    kind: ClassVar[str] = "upright"
+
+    plain: FeatureMap
+
+    def __post_init__(self) -> None:
+        check_nesting(self)
+        if len(self.plain.input_shape) not in (2, 3):
+            raise SettingsError(
+                f"expected a map of images to put upright, got one for {self.plain.input_shape}"
+            )
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Upright:
+        """The map of its part, by name."""
+        return cls(**parts)
+
+    @property
+    def parts(self) -> tuple[FeatureMap, ...]:
+        """The map alone."""
+        return (self.plain,)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The map's."""
+        return self.plain.input_shape
+
+    @property
+    def n_features(self) -> int:
+        """The map's."""
+        return self.plain.n_features
+
+    @property
+    def learnt_from_data(self) -> bool:
+        """Whether the map was."""
+        return self.plain.learnt_from_data
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d), of images, (n, height, width[, channels])."""
+        X = whole_pixels(X, 255)
+        height, width, channels = (*self.input_shape, 1)[:3]
+        shape = height, width, channels
+        rows, columns = (
+            torch.arange(side, dtype=torch.float64, device=X.device) for side in (height, width)
+        )
+        per_pass = max(1, _BATCH_BYTES // (height * width * width * X.element_size()))
+        images = torch.split(X.reshape(-1, *shape), per_pass)
+        upright = [put_upright(some, shape, rows, columns) for some in images]
+        return self.plain(torch.cat(upright).reshape(X.shape))
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What makes this map again."""
+        return state_of_parts({"plain": self.plain})
+
+
+def put_upright(
+    images: Tensor, shape: tuple[int, int, int], rows: Tensor, columns: Tensor
+) -> Tensor:
+    """Images of whole numbers, (n, *shape), upright and in the middle.
+
+    Only with operations that can be exported.
+
+    Parameters
+    ----------
+    images : Tensor, float64
+    shape : (int, int, int)
+        Height, width and channels.
+    rows, columns : Tensor of shape (height,) and (width,), float64
+        Their numbers from 0 on.
+    """
+    height, width, channels = shape
+    # Twice the distances from the middle: whole numbers.
+    y, x = (2.0 * rows - (height - 1)).unsqueeze(1), (2.0 * columns - (width - 1)).unsqueeze(1)
+    mass = images.abs().sum(3)
+    in_row = mass.sum(2)
+    total = in_row.sum(1, keepdim=True).clamp(min=1.0)
+    mean_y, mean_x = torch.matmul(in_row, y), torch.matmul(mass.sum(1), x)
+    both = torch.matmul(torch.matmul(mass, x).reshape(-1, height), y)
+    spread = (total * torch.matmul(in_row, y * y) - mean_y * mean_y).clamp(min=1.0)
+    slant = ((total * both - mean_x * mean_y) / spread).clamp(min=-_STEEPEST)
+    slant = -((-slant).clamp(min=-_STEEPEST) * _SLANT_GRID).round() / _SLANT_GRID
+    down, right = (
+        (mean / total * (0.5 * _CENTRE_GRID)).round() / _CENTRE_GRID for mean in (mean_y, mean_x)
+    )
+    # Where each row of the result is taken from, and each pixel of it within that row.
+    from_row = (rows + down).unsqueeze(2)
+    sideways = right + torch.matmul(slant, 0.5 * y.reshape(1, height))
+    from_column = (sideways.unsqueeze(2) + columns).unsqueeze(3)
+    of_rows = (1.0 - (from_row - rows).abs()).clamp(min=0.0)
+    of_columns = (1.0 - (from_column - columns).abs()).clamp(min=0.0)
+    moved = torch.matmul(of_rows, images.reshape(-1, height, width * channels))
+    planes = moved.reshape(-1, height, width, channels)
+    return torch.matmul(of_columns, planes).round()

@@ -1,0 +1,118 @@
+"""Images without their slant: as arithmetic with fractions has them, and what they are for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from redunet import datasets
+from redunet.errors import DataError, SettingsError
+from redunet.features import FeatureSettings, Flatten, Scattering, Upright
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5), dtype=np.uint8)
+
+
+def upright(images: NDArray[Any]) -> NDArray[Any]:
+    found = Upright(Flatten(images.shape[1:]))(torch.from_numpy(images))
+    return found.numpy().reshape(images.shape)
+
+
+def nearest(number: Fraction, steps: int = 1) -> Fraction:
+    """The nearest multiple of one over `steps`; of two, the even one."""
+    return Fraction(round(number * steps), steps)
+
+
+def by_fractions(image: NDArray[Any]) -> list[list[int]]:
+    """One grey image, pixel by pixel, without any rounding but to the grids."""
+    height, width = image.shape
+    pixels = {(y, x): int(image[y, x]) for y in range(height) for x in range(width)}
+    total = Fraction(max(1, sum(pixels.values())))
+    middle_y, middle_x = Fraction(height - 1, 2), Fraction(width - 1, 2)
+    mean_y = sum(v * (y - middle_y) for (y, _), v in pixels.items()) / total
+    mean_x = sum(v * (x - middle_x) for (_, x), v in pixels.items()) / total
+    spread = sum(v * (y - middle_y - mean_y) ** 2 for (y, _), v in pixels.items())
+    both = sum(
+        v * (y - middle_y - mean_y) * (x - middle_x - mean_x) for (y, x), v in pixels.items()
+    )
+    slant = Fraction(both) / Fraction(spread) if spread else Fraction(0)
+    slant = nearest(min(max(slant, Fraction(-1)), Fraction(1)), 2**10)
+    down, right = nearest(mean_y, 2**6), nearest(mean_x, 2**6)
+
+    def between(where: Fraction, place: int) -> Fraction:
+        return max(Fraction(0), 1 - abs(where - place))
+
+    return [
+        [
+            round(
+                sum(
+                    v * between(y + down, row) * between(x + right + slant * (y - middle_y), column)
+                    for (row, column), v in pixels.items()
+                )
+            )
+            for x in range(width)
+        ]
+        for y in range(height)
+    ]
+
+
+@pytest.mark.parametrize("index", range(len(IMAGES)))
+def test_every_pixel_is_what_fractions_give(index: int) -> None:
+    assert upright(IMAGES[index : index + 1])[0].tolist() == by_fractions(IMAGES[index])
+
+
+def test_single_rows_and_empty_images_stay() -> None:
+    images = np.zeros((3, 5, 5), dtype=np.uint8)
+    images[1, 2] = 7
+    images[2, 0, 0] = 9  # a single point goes to the middle
+    found = upright(images)
+    assert not found[0].any()
+    assert found[1].tolist() == images[1].tolist()
+    assert found[2, 2, 2] == found[2].sum() == 9
+
+
+def test_channels_move_together() -> None:
+    colours = np.stack([IMAGES, IMAGES // 2, 0 * IMAGES], axis=3)
+    found = upright(colours)
+    assert not found[..., 2].any()
+    assert np.abs(found[..., 0] - 2 * found[..., 1]).max() <= 4
+    threefold = upright(np.stack([IMAGES] * 3, axis=3))
+    assert (threefold == upright(IMAGES)[..., None]).all()
+
+
+def test_slanted_strokes_are_put_upright() -> None:
+    rows, columns = np.mgrid[:28, :28]
+    straight = (np.abs(columns - 14) < 2) & (np.abs(rows - 13.5) < 10)
+    for slant in (-0.6, -0.2, 0.3, 0.5):
+        slanted = np.abs(columns - 14 - slant * (rows - 13.5)) < 2
+        slanted &= np.abs(rows - 13.5) < 10
+        found = upright(200 * slanted[None].astype(np.uint8))[0]
+        assert np.mean((found > 100) != straight) < 0.05
+
+
+def test_digits_of_a_class_are_more_alike() -> None:
+    data = datasets.load("digits")
+    images, y = data.x_train, data.y_train
+    for label in (1, 4, 7):
+        mine = images[y == label].astype(np.float64)
+        spread = [x.var(axis=0).sum() / (x**2).mean(axis=0).sum() for x in (mine, upright(mine))]
+        assert spread[1] < spread[0]
+
+
+def test_settings_name_it() -> None:
+    settings = FeatureSettings(features="upright-scattering", n_scales=1, standardized=False)
+    found, wanted = settings.features_from(IMAGES), Upright(Scattering((6, 5), 1))
+    assert torch.equal(found(torch.from_numpy(IMAGES)), wanted(torch.from_numpy(IMAGES)))
+    assert not found.learnt_from_data
+    assert not settings.needs_images
+
+
+def test_vectors_and_fractions_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"expected a map of images to put upright"):
+        Upright(Flatten((5,)))
+    with pytest.raises(DataError, match=r"whole pixel values"):
+        Upright(Flatten((2, 2)))(torch.full((1, 2, 2), 0.5))

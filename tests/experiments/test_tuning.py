@@ -108,3 +108,51 @@ def test_all_tasks_choose_unless_asked_otherwise(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "tune.json").read_text())
     assert record["tasks_seen"] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
     assert record["tried"] == "all 1 combinations"
+
+
+IMAGES = ["--recipe", "images-fast", "--set", "patch_size=3", "--set", "n_filters=10"]
+
+
+@pytest.mark.parametrize("method", ["redunet", "lda"])
+def test_features_are_searched_too_and_each_is_learnt_once(
+    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every candidate has the accuracy that it has where its features are set, and searched not."""
+    fitted: list[Any] = []
+    fit = MomentEstimator.fit
+
+    def counted(model: Any, *data: Any) -> Any:
+        fitted.append(model)
+        return fit(model, *data)
+
+    monkeypatch.setattr(MomentEstimator, "fit", counted)
+    key = "ridge" if method == "redunet" else "shrinkage"
+    words = ["--method", method, "--per-class", "20", "--no-paper-rule", "--components", "8"]
+    words += [*IMAGES, "--search", f"{key}=0.001,0.1"]
+    done("tune", "--out", tmp_path, *words, "--search", "cells=2,3", "--search", "threshold=0.1,1")
+    found = json.loads((tmp_path / "tune.json").read_text())
+    assert found["tried"] == "all 8 combinations"
+    assert len(fitted) == 4
+    assert found["grid"] == {key: [0.001, 0.1], "cells": [2, 3], "threshold": [0.1, 1]}
+    candidates = found["candidates"]
+    assert found["chosen"]["held_out"] == candidates[0]
+    accuracies = [one["held_out_accuracy"] for one in candidates]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert len(set(accuracies)) > 2
+    done("tune", "--out", tmp_path, *words, "--set", "cells=3", "--set", "threshold=1")
+    alone = json.loads((tmp_path / "tune.json").read_text())["candidates"]
+    here = [one for one in candidates if (one["cells"], one["threshold"]) == (3, 1)]
+    assert {one[key]: one["held_out_accuracy"] for one in here} == {
+        one[key]: one["held_out_accuracy"] for one in alone
+    }
+
+
+def test_features_alone_may_be_searched_and_drawn_from(tmp_path: Path) -> None:
+    words = [*IMAGES, "--per-class", "20", "--no-paper-rule", "--search", "cells=1,2,3"]
+    for method in ("redunet", "ridge"):
+        done("tune", "--out", tmp_path, *words, "--method", method, "--most", "2")
+        found = json.loads((tmp_path / "tune.json").read_text())
+        assert found["tried"] == "2 of 3 combinations, drawn at random"
+        assert len(found["candidates"]) == 2
+    assert "expected cells" in refused("tune", *IMAGES, "--search", "cells=2,0")
+    assert "did you mean 'cells'" in refused("tune", *IMAGES, "--search", "cell=2")

@@ -127,4 +127,5 @@ def report(
             figures=figures,
             progress=tell,
         )
-    say(f"Wrote {out}, {size / 1e6:.1f} MB")
+    pictures = "" if figures is None else f"; its figures are in {figures}"
+    say(f"Wrote {out}, {size / 1e6:.1f} MB{pictures}")

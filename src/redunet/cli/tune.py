@@ -120,8 +120,8 @@ def tune(
     another one is more accurate by more than 1.5 standard errors. The budget cuts the list of
     candidates, the most promising of which come first.
 
-    With --data, of an experiment: on part of the training data, all of it or the first task's; test
-    data is never used.
+    With --data, of an experiment: settings of the network or of another method, and of the
+    features, on part of the training data, all of it or the first task's; test data is never used.
 
     SETTINGS
 
@@ -130,6 +130,7 @@ def tune(
         redunet tune intents.safetensors validation.csv --budget 60s --write
         redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5
         redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
+        redunet tune --data mnist --recipe images-fast --search cells=2,3,4 --search window=0,3
     """
     wrong = OF_DATA if model is not None else OF_MODEL
     for name, option in wrong.items():
@@ -166,7 +167,7 @@ def tune(
         return
     from redunet.cli.screen import best
     from redunet.experiments.experiment import Experiment, command
-    from redunet.experiments.tuning import tune_experiment
+    from redunet.experiments.tune_experiment import tune_experiment
 
     changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = Experiment.of(data, recipe=recipe, config=config, changes=changes, label=label)
@@ -208,7 +209,7 @@ def _tune_model(
 ) -> None:
     from redunet.cli.screen import best, tuned
     from redunet.experiments.experiment import command
-    from redunet.experiments.tuning import record_of_model
+    from redunet.experiments.tune_experiment import record_of_model
     from redunet.files import make_folder
     from redunet.user_data import model_tuning
 

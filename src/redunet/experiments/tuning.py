@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,11 @@ from torch import Tensor
 
 from redunet.core.readings import Reading, Readings
 from redunet.errors import SettingsError
-from redunet.estimators import CLOSED_FORM
-from redunet.estimators.candidates import OF_READOUT, SEARCHED, check_searched
+from redunet.estimators.candidates import OF_READOUT, check_searched
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.settings import InputSettings, resolve_device
-from redunet.experiments.experiment import NETWORK, Experiment
-from redunet.experiments.methods import names
-from redunet.experiments.record import VERSION, environment, write_record
-from redunet.experiments.streams import described, pooled
-from redunet.files import make_folder
 from redunet.progress import Progress, silent
-from redunet.validation import one_of, whole_number
+from redunet.validation import whole_number
 
 
 def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:
@@ -94,10 +86,35 @@ def tune(
         rule, with what they were chosen on, and how much of the grid was tried.
     """
     check_searched(grid)
-    # What leaves the network as it is varies first, so features are computed once for all of it.
-    grid = dict(sorted(grid.items(), key=lambda item: item[0] in OF_READOUT))
-    combinations, tried = _combinations(grid, most, seed)
+    combinations, tried = combinations_of(grid, most, seed)
     mask = held_out_rows(y_train, per_class, seed)
+    candidates = network_candidates(
+        model, x_train, y_train, mask, combinations, n_components, paper_rule, progress
+    )
+    return found_by(candidates, mask, per_class, tried, seed, paper_rule)
+
+
+def network_candidates(
+    model: ReduNetClassifier,
+    x_train: NDArray[Any],
+    y_train: NDArray[Any],
+    mask: NDArray[np.bool_],
+    combinations: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int],
+    paper_rule: bool,
+    progress: Progress = silent,
+) -> list[dict[str, Any]]:
+    """Combinations of settings with the accuracies that networks of them reach.
+
+    Parameters
+    ----------
+    model, x_train, y_train, n_components, paper_rule, progress
+        As for `tune`.
+    mask : ndarray of bool
+        The samples that are held out.
+    combinations : sequence of mappings from setting to value
+        Networks and features are kept from one to the next where they are the same.
+    """
     x_out, y_out = x_train[mask], y_train[mask]
     # Read-outs share features, so these must be those of the whole network.
     rest = type(model)(**model.get_params(deep=False) | {"exact": True})
@@ -118,14 +135,7 @@ def tune(
                 {**settings, "n_components": components}
                 | {"held_out_accuracy": accuracy, "estimated_label_accuracy": estimated}
             )
-    candidates.sort(key=lambda c: (-c["held_out_accuracy"], c["n_components"]))
-    chosen = {"held_out": candidates[0]}
-    if paper_rule:
-        # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
-        chosen["paper"] = max(candidates, key=lambda c: c["estimated_label_accuracy"])
-    found = _found(mask, per_class, tried, seed, candidates) | {"chosen": chosen}
-    found["trained_on"] += " (held_out), all (paper)" if paper_rule else ""
-    return found
+    return candidates
 
 
 def tune_closed_form(
@@ -159,6 +169,20 @@ def tune_closed_form(
         ``candidates``, best first by held-out accuracy, and ``chosen``, with
         what they were chosen on. Of equals the first in the grid comes first.
     """
+    check_own_settings(model, grid)
+    combinations, tried = combinations_of(grid, most, seed)
+    mask = np.zeros(len(y_train), dtype=bool)
+    if held_out is None:
+        mask = held_out_rows(y_train, per_class, seed)
+    candidates = closed_form_candidates(
+        model, x_train, y_train, mask, combinations, held_out, progress
+    )
+    found = found_by(candidates, mask, per_class, tried, seed)
+    return found if held_out is None else found | on_validation(held_out, y_train)
+
+
+def check_own_settings(model: ClosedForm, grid: Mapping[str, Sequence[Any]]) -> None:
+    """Raise a SettingsError where a method has no such settings to search."""
     known = model.own_settings()
     if not known:
         raise SettingsError(f"expected a method with settings to choose, got {model.kind!r}")
@@ -166,13 +190,29 @@ def tune_closed_form(
     if unknown or not grid:
         got = repr(unknown[0]) if unknown else "none"
         raise SettingsError(f"expected settings among {', '.join(known)} to search, got {got}")
-    combinations, tried = _combinations(grid, most, seed)
+
+
+def closed_form_candidates(
+    model: ClosedForm,
+    x_train: NDArray[Any],
+    y_train: NDArray[Any],
+    mask: NDArray[np.bool_],
+    combinations: Sequence[Mapping[str, Any]],
+    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    progress: Progress = silent,
+) -> list[dict[str, Any]]:
+    """Combinations of settings with the accuracies that a closed-form method reaches.
+
+    Parameters
+    ----------
+    model, x_train, y_train, held_out, progress
+        As for `tune_closed_form`.
+    mask, combinations
+        As for `network_candidates`.
+    """
     params = model.get_params(deep=False)
     for settings in combinations:
         type(model)(**{**params, **settings}).own_settings()  # a mistake shows before the work
-    mask = np.zeros(len(y_train), dtype=bool)
-    if held_out is None:
-        mask = held_out_rows(y_train, per_class, seed)
     x_out, y_out = held_out or (x_train[mask], y_train[mask])
     rest, learnt = type(model)(**params), None
     candidates = []
@@ -185,40 +225,60 @@ def tune_closed_form(
             learnt = through
         accuracy = float(np.mean(rest.predict(x_out) == y_out))
         candidates.append({**settings, "held_out_accuracy": accuracy})
-    candidates.sort(key=lambda c: -c["held_out_accuracy"])
-    found = _found(mask, per_class, tried, seed, candidates)
-    if held_out is not None:
-        found |= {
-            "chosen_on": f"{len(y_out)} validation samples",
-            "trained_on": f"{len(y_train)} training samples",
-        }
-    return found
+    return candidates
 
 
-def _found(
+def found_by(
+    candidates: list[dict[str, Any]],
     mask: NDArray[np.bool_],
     per_class: int,
     tried: str,
     seed: int,
-    candidates: list[dict[str, Any]],
+    paper_rule: bool = False,
 ) -> dict[str, Any]:
-    """What a search gives: candidates, best first, and on which samples they were compared."""
+    """What a search gives: candidates, best first, and on which samples they were compared.
+
+    Of equals the one with fewer components comes first, then the first in the grid.
+    """
+    best_first = sorted(
+        candidates, key=lambda c: (-c["held_out_accuracy"], c.get("n_components", 0))
+    )
+    chosen = {"held_out": best_first[0]}
+    if paper_rule:
+        # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
+        chosen["paper"] = max(best_first, key=lambda c: c["estimated_label_accuracy"])
+    rules = " (held_out), all (paper)" if paper_rule else ""
     return {
         "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
-        "trained_on": f"{int((~mask).sum())} other training samples",
+        "trained_on": f"{int((~mask).sum())} other training samples{rules}",
         "tried": tried,
         "seed": seed,
-        "chosen": {"held_out": candidates[0]},
-        "candidates": candidates,
+        "chosen": chosen,
+        "candidates": best_first,
     }
 
 
-def _combinations(
+def on_validation(
+    held_out: tuple[NDArray[Any], NDArray[Any]], y_train: NDArray[Any]
+) -> dict[str, Any]:
+    """Words for what was compared on which samples, where validation samples were given."""
+    return {
+        "chosen_on": f"{len(held_out[1])} validation samples",
+        "trained_on": f"{len(y_train)} training samples",
+    }
+
+
+def combinations_of(
     grid: Mapping[str, Sequence[Any]], most: int | None, seed: int
 ) -> tuple[list[dict[str, Any]], str]:
-    """The settings to try, in the order of the grid, and words for how many they are."""
+    """The settings to try, and words for how many they are.
+
+    What leaves the network as it is varies first, so its features are computed once for all of it;
+    otherwise they are in the order of the grid.
+    """
     if most is not None:
         whole_number("most", most, least=1)
+    grid = dict(sorted(grid.items(), key=lambda item: item[0] in OF_READOUT))
     every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if most is None or len(every) <= most:
         return every, f"all {len(every)} combinations"
@@ -262,140 +322,3 @@ def _estimated(model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> fl
     """Accuracy of the most likely membership at the last layer."""
     last = model.memberships(X)[-1]
     return float(np.mean(model.classes_[last.argmax(axis=1)] == y))
-
-
-def tune_experiment(
-    experiment: Experiment,
-    out: Path,
-    command: str,
-    grid: Mapping[str, Sequence[Any]],
-    *,
-    method: str = "redunet",
-    n_components: Sequence[int] = (),
-    per_class: int = 200,
-    paper_rule: bool = True,
-    most: int | None = None,
-    first_task: bool = False,
-    device: str = "auto",
-    memory: str = "2GB",
-    data_dir: Path | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Choose settings on the training data of an experiment; write ``tune.json`` to a folder.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    out : Path
-    command : str
-        What a reader types, for the record.
-    grid : mapping from setting to values
-    method : str, default="redunet"
-        Or a closed-form method.
-    n_components, per_class, paper_rule, most, progress
-        As for `tune`.
-    first_task : bool, default=False
-        Whether to use the first task's samples alone.
-    device, memory
-        As for `ReduNetClassifier`.
-    data_dir : Path, default=None
-        Where the data set may be found.
-
-    Returns
-    -------
-    dict
-        The record, as it was saved.
-    """
-    one_of("method", method, ("redunet", *CLOSED_FORM))
-    settings = {**experiment.stream_settings, **experiment.model_settings, "seed": experiment.seed}
-    if first_task and settings["statistics_from"] == "whole-training-set":
-        raise SettingsError(
-            "expected statistics_from=first-task where settings are chosen on the first task, "
-            "got 'whole-training-set'"
-        )
-    data = experiment.load(data_dir)
-    tasks = experiment.tasks(data)
-    tasks = tasks[:1] if first_task else tasks
-    features = experiment.features(tasks, resolve_device(device))
-    x, y = pooled(tasks, "train")
-    x = x if features is not None else x.reshape(len(x), -1)
-    how: dict[str, Any] = {"per_class": per_class, "seed": experiment.seed, "most": most}
-    how["progress"] = progress
-    if method == "redunet" and experiment.plan.shifts:
-        shifts: Any = experiment.estimator(features, device, memory)
-        grid = {**grid, **({"n_components": list(n_components)} if n_components else {})}
-        found = tune_closed_form(shifts, x, y, grid, held_out=_validation(data, y), **how)
-    elif method == "redunet":
-        model = experiment.estimator(features, device, memory)
-        found = tune(model, x, y, grid, n_components=n_components, paper_rule=paper_rule, **how)
-    else:
-        scaling = InputSettings.of(experiment.plan).to_dict()
-        closed = CLOSED_FORM[method](features=features, device=device, **scaling)
-        grid = closed.named_today(grid)
-        found = tune_closed_form(closed, x, y, grid, held_out=_validation(data, y), **how)
-        settings = {key: value for key, value in settings.items() if key not in NETWORK}
-    record = {
-        "kind": "tune",
-        "version": VERSION,
-        "what": f"Settings of {names()[method]} on {experiment.title}, chosen on training data",
-        "command": command,
-        **({} if method == "redunet" else {"method": method}),
-        "settings": settings,
-        "grid": dict(grid),
-        "tasks_seen": [row["classes"] for row in described(tasks)],
-        **environment(),
-        **found,
-    }
-    write_record(make_folder(out) / "tune.json", record)
-    return record
-
-
-def record_of_model(found: Mapping[str, Any], out: Path, command: str) -> dict[str, Any]:
-    """What tuning a model file came to, as a record; write ``tune.json`` to a folder.
-
-    Parameters
-    ----------
-    found : mapping
-        As `redunet.user_data.model_tuning.tune` gives it.
-    out : Path
-    command : str
-        What a reader types, for the record.
-    """
-    tried, planned = found["tried"], found["planned"]
-    cut = f"{tried} of {planned} candidates, which is what the budget of {found['budget']} allowed"
-    candidates = sorted(found["candidates"], key=lambda one: -(one["accuracy"] or 0))
-    values: dict[str, dict[Any, None]] = {}
-    for one in candidates:
-        for key in one.keys() - {"accuracy"}:
-            values.setdefault(key, {})[one[key]] = None
-    record = {
-        "kind": "tune",
-        "version": VERSION,
-        "what": f"Settings of {found['model']}, chosen on {', '.join(found['data'])}",
-        "command": command,
-        "settings": found["settings"],
-        "grid": {key: list(values[key]) for key in SEARCHED if key in values},
-        "chosen_on": f"{found['samples']:,} validation samples",
-        "trained_on": "what the model has learnt",
-        "tried": f"all {planned} candidates" if tried == planned else cut,
-        "networks": found["networks"],
-        "seconds": found["seconds"],
-        "accuracy": {key: found[key] for key in ("accuracy_before", "accuracy", "standard_error")},
-        "calibration_error": {
-            "before": found["calibration_error_before"],
-            "after": found["calibration_error"],
-        },
-        **environment(),
-        "chosen": {"validation": found["chosen"] or {"settings": "as before"}},
-        "candidates": candidates,
-    }
-    write_record(make_folder(out) / "tune.json", record)
-    return record
-
-
-def _validation(data: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The validation samples of a data set that has some, of the classes in y."""
-    if not hasattr(data, "x_val"):
-        return None
-    rows = np.isin(data.y_val, y)
-    return data.x_val[rows], data.y_val[rows]

@@ -69,8 +69,9 @@ federation: setup ## Run a federation of real Flower processes: withdrawal, mask
 fuzz: setup ## Attack models, files and processes for some minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 
-bench: setup ## Measure speed against the machine's limits, on a quiet machine
+bench: setup ## Measure speed against the machine's limits, on a quiet machine, for half an hour; needs mnist and clinc150
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
+	for case in many clinc150 mnist; do $(BIN)/python -m benchmarks.answers benchmarks/results $$case || exit 1; done
 	$(BIN)/python -m benchmarks.readme
 
 growth: setup ## Measure how networks grow with their classes, some minutes; needs clinc150, mnist and fashion_mnist

@@ -23,8 +23,8 @@ RECIPES = {
     "digits": ("defaults", "directions", "embeddings", "images-fast"),
     "mnist": ("paper-mnist", "images-fast", "images-fixed", "directions"),
     "fashion_mnist": ("paper-mnist", "images-small", "images-plain"),
-    "cifar10": ("paper-cifar10", "images-small", "images-best"),
-    "clinc150": ("defaults", "directions", "embeddings"),
+    "cifar10": ("paper-cifar10", "images-small", "images-cpu", "images-best"),
+    "clinc150": ("defaults", "directions", "embeddings", "embeddings-wide"),
 }
 """The recipes to compare on each data set."""
 

@@ -27,6 +27,7 @@ from redunet.features import (
     Root,
     Scattering,
     Together,
+    Upright,
 )
 from redunet.rivals import GRADIENT
 from tests import plain
@@ -71,6 +72,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), Root(400)),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50, window=6.0),
         Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
+        Upright(Scattering((32, 32, 3), J=3)),
         Together((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
         RandomReLU.learn(IMAGES, seed=0, width=700),
         Fourier.learn(IMAGES, seed=0, width=700, bandwidth=0.4),
@@ -82,6 +84,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         "patches-mirrored-root",
         "patches-windows",
         "scattering-root",
+        "scattering-upright",
         "together",
         "random-relu",
         "fourier",

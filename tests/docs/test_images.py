@@ -73,7 +73,8 @@ def test_figures_of_other_records() -> None:
         ahead[name] = reached["redunet"] - reached["lda"]
     assert abs(ahead["images-fast-mnist"]) < 0.0005
     assert f"layers are {ahead['images-cpu-cifar10']:.3f} ahead of LDA with the 4,000" in WORDS
-    assert f"one is {ahead['images-best-cifar10']:.3f} ahead with the 10,604" in WORDS
+    assert abs(ahead["images-best-cifar10"]) < 0.0005
+    assert "one is level with it with the 16,000 of `images-best`" in WORDS
 
 
 @pytest.mark.parametrize(

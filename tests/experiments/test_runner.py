@@ -22,12 +22,8 @@ from redunet.datasets import load
 from redunet.experiments.experiment import Experiment, Plan
 from redunet.experiments.record import peak_memory
 from redunet.experiments.runner import Evaluation, run
-from redunet.experiments.tuning import (
-    held_out_rows,
-    labels_by_components,
-    tune,
-    tune_experiment,
-)
+from redunet.experiments.tune_experiment import tune_experiment
+from redunet.experiments.tuning import held_out_rows, labels_by_components, tune
 from redunet.features import (
     FeatureMap,
 )

@@ -58,7 +58,7 @@ def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
 def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     together = Plan(data="mnist").changed(find("images-best").settings)
     alone = [plan for plan in variants(together) if plan.features in together.kinds]
-    assert alone == [together.changed({"features": kind}) for kind in ("patches", "scattering")]
+    assert alone == [together.changed({"features": kind}) for kind in ("patches", "larger-patches")]
     for step in ("root", "mirrored"):
         assert together.changed({step: False}) in variants(together)
     assert len(variants(together)) == 27

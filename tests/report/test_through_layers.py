@@ -160,6 +160,7 @@ def test_figures_as_files(tmp_path: Path) -> None:
     words += ["-o", str(tmp_path / "page.html"), "--figures", str(tmp_path / "figures")]
     said = CliRunner().invoke(main, words)
     assert said.exit_code == 0, said.output
+    assert f"its figures are in {tmp_path / 'figures'}" in said.output.replace("\n", "")
     names = {path.stem for path in (tmp_path / "figures").glob("*.png")}
     assert names >= {"filters", "similarity", "margins", "angles", "spectra", "confusion"}
     plots = plots_of((tmp_path / "page.html").read_text(encoding="utf-8"))

@@ -85,13 +85,11 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
     ("directions", "digits"): _DIGITS,
     ("images-best", "cifar10"): {
         "lda": {"shrinkage": 0.003},
-        "ridge": {"ridge": 0.01},
-        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
+        "ridge": {"ridge": 0.003},
     },
     ("images-cpu", "cifar10"): {
         "lda": {"shrinkage": 0.003},
         "ridge": {"ridge": 0.003},
-        "qda": {"shrinkage": 0.6, "distance": "gaussian"},
     },
     ("images-plain", "fashion_mnist"): {
         "lda": {"shrinkage": 0.001},
@@ -100,8 +98,7 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
     },
     ("images-fixed", "mnist"): {
         "lda": {"shrinkage": 1e-05},
-        "ridge": {"ridge": 1e-05},
-        "qda": {"shrinkage": 0.3, "distance": "gaussian"},
+        "ridge": {"ridge": 0.0001},
     },
     ("images-small", "cifar10"): {
         "lda": {"shrinkage": 0.03},

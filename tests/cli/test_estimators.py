@@ -93,7 +93,8 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     data, model = write_npz(tmp_path / "all", ALL), tmp_path / "model"
     assert refused("learn", model, data, "--estimator", "svm") == (
         "expected an estimator among redunet, nearest-mean, linear-discriminant, ridge, "
-        "quadratic-discriminant, slda, air, fecam, ranpac, klda, shift-invariant, "
+        "quadratic-discriminant, pairwise-discriminant, slda, air, fecam, ranpac, klda, "
+        "shift-invariant, "
         "got 'svm'"
     )
     assert refused("learn", model, data, "--estimator", "ncm", "--set", "n_layers=3") == (

@@ -135,7 +135,7 @@ def test_cut_classes_change_no_label(eps: float, seed: int) -> None:
     st.sampled_from([0.5, 2.0, 8.0]),
     st.sampled_from([1, 2, 5]),
     st.sampled_from([10.0, 60.0, 300.0]),
-    st.sampled_from(["discriminant", "subspace", "quadratic"]),
+    st.sampled_from(["discriminant", "subspace", "quadratic", "pairwise"]),
     st.integers(0, 10**6),
 )
 def test_the_error_of_every_layer_in_float32_is_far_below_the_estimate(

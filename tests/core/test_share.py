@@ -104,7 +104,9 @@ def test_layers_and_features_are_those_of_one_process(counts: list[int], keep: b
         assert max(rank[8] for rank in found) <= whole / size + 2 * 8 * D * D  # E, and one class
 
 
-@pytest.mark.parametrize("name", ["subspace", "coding", "discriminant", "regression", "quadratic"])
+@pytest.mark.parametrize(
+    "name", ["subspace", "coding", "discriminant", "regression", "quadratic", "pairwise"]
+)
 @pytest.mark.parametrize("counts", SAMPLES.values(), ids=SAMPLES)
 def test_scores_are_those_of_one_process(name: str, counts: list[int]) -> None:
     moments, Z = made(counts), new()

@@ -108,7 +108,10 @@ def test_the_command_leaves_a_record_and_never_touches_test_data(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "svm"], "expected method to be one of redunet, ncm, lda, ridge, qda, slda"),
+        (
+            ["--method", "svm"],
+            "expected method to be one of redunet, ncm, lda, ridge, qda, pairwise",
+        ),
         (["--method", "lda"], "expected settings among shrinkage to search, got none"),
         (["--method", "lda", "--search", "regularization=2"], "above 0 and at most 1, got 2"),
     ],

@@ -20,7 +20,7 @@ def method(key: str, data: str, **changes: Any) -> Method:
 
 def test_what_is_random() -> None:
     fixed = [key for key in NAMES if not method(key, "mnist").random]
-    assert fixed == ["redunet", "ncm", "lda", "ridge", "qda", "slda", "air", "fecam"]
+    assert fixed == ["redunet", "ncm", "lda", "ridge", "qda", "pairwise", "slda", "air", "fecam"]
     assert all(method(key, "cifar10").random for key in NAMES)
     assert method("redunet", "mnist", train_per_class=9).random  # the seed draws the samples
     assert all(method(key, "mnist", shuffle=True).random for key in NAMES)

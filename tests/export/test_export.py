@@ -52,6 +52,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "discriminant": {"readout": "discriminant", "whitening": 0.1},
     "regression": {"readout": "regression", "sharpness": 10.0, "sharpness_kind": "relative"},
     "quadratic": {"readout": "quadratic", "ridge": 0.1, "normalize": "constant"},
+    "pairwise": {"readout": "pairwise", "ridge": 0.1},
     "float32": {"dtype": "float32", "step": 0.05, "step_kind": "relative"},
     "early end": {"tol": 0.05, "step": 0.3, "step_kind": "relative"},
     "no layers": {"n_layers": 0},
@@ -304,7 +305,9 @@ def test_no_file_is_written_where_a_label_differs(
     k=st.integers(1, 5),
     layers=st.integers(0, 6),
     step=st.floats(0.01, 1.0),
-    readout=st.sampled_from(["subspace", "coding", "discriminant", "regression", "quadratic"]),
+    readout=st.sampled_from(
+        ["subspace", "coding", "discriminant", "regression", "quadratic", "pairwise"]
+    ),
 )
 def test_any_network(seed: int, k: int, layers: int, step: float, readout: str) -> None:
     random = np.random.RandomState(seed)

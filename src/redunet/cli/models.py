@@ -43,7 +43,7 @@ def learn(
         typer.Option(
             metavar="NAME",
             help="Of a new model: redunet (the default), nearest-mean, linear-discriminant, "
-            "quadratic-discriminant or ridge.",
+            "quadratic-discriminant, pairwise-discriminant or ridge.",
         ),
     ] = None,
     recipe: RecipeName = None,
@@ -89,9 +89,9 @@ def learn(
 
     Settings are given when the model is created, and kept in it. --set takes those of the model
     that `redunet run --help` lists, and of other estimators: shrinkage (linear-discriminant),
-    shrinkage and distance, gaussian or correlation (quadratic-discriminant), ridge (ridge). Of a
-    recipe, estimators other than redunet take the features alone. Features that are learnt from
-    data are learnt from the data of the first call.
+    shrinkage and distance, gaussian or correlation (quadratic-discriminant), ridge (ridge and
+    pairwise-discriminant). Of a recipe, estimators other than redunet take the features alone.
+    Features that are learnt from data are learnt from the data of the first call.
 
     Example:
 

@@ -6,7 +6,7 @@ large; sums over classes are taken in the order of the labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from redunet.core.columns import most_columns
 from redunet.core.factors import columns_factor
 from redunet.core.grid import GRID
 from redunet.core.linalg import add_identity, lower_product_, mirror_
+from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 
 LEAST_VARIANCE = GRID**-2.0
@@ -79,11 +80,7 @@ def summed(
 
     for label, w in zip(moments, weights or [1.0] * len(moments), strict=True):
         moment = moments[label].to(device)
-        # Of many samples the rank is not asked for, which would take longer; nor does it matter by
-        # what they are held just now, so that the result has the same bits.
-        asked = moment.count <= most_columns(d)
-        held = moment.columns if asked and torch.device(device).type == "cpu" else None
-        F = None if held is None else columns_factor(held, _ERROR)
+        F = _factor(moment, device)
         if F is None:
             total.add_(moment.second_moment.to(torch.float64), alpha=w / GRID**2)
             continue
@@ -92,6 +89,35 @@ def summed(
             multiply()
     multiply()
     return mirror_(total)
+
+
+def one_by_one(moments: ClassMoments, device: str = "cpu") -> Callable[[int], Tensor]:
+    """Second moments of classes, in units of the feature vectors, each time they are asked for.
+
+    Returns
+    -------
+    callable
+        From the index of a class to Σ x xᵀ over its samples, (d, d), float64, a new matrix.
+        Classes that are held by columns are F Fᵀ, as for `summed`.
+    """
+    tables = [moments[label].to(device) for label in moments]
+    factors = [_factor(moment, device) for moment in tables]
+
+    def second_moment(j: int) -> Tensor:
+        F = factors[j]
+        S = tables[j].second_moment.to(torch.float64, copy=True) if F is None else F @ F.mT
+        return S.div_(GRID**2)
+
+    return second_moment
+
+
+def _factor(moment: Moment, device: str) -> Tensor | None:
+    """F with F Fᵀ = S, (d, r), of a class that is held by columns; None of others."""
+    # Of many samples the rank is not asked for, which would take longer; nor does it matter by
+    # what they are held just now, so that the result has the same bits.
+    asked = moment.count <= most_columns(len(moment.sum))
+    held = moment.columns if asked and torch.device(device).type == "cpu" else None
+    return None if held is None else columns_factor(held, _ERROR)
 
 
 def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:

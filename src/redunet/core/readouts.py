@@ -30,6 +30,7 @@ from redunet.core.layers import moments_after
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.network import ReduNet
+from redunet.core.pairwise import PairwiseDiscriminant
 from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import principal_subspaces, rounding
@@ -325,6 +326,8 @@ def scores_to_compare(readout: Readout) -> Values:
         return Values(readout.scores, readout.weights, lambda products: products + offsets)
     if isinstance(readout, LocalDiscriminant):
         return Values(readout.scores, readout.directions, readout.scores_of_likely)
+    if isinstance(readout, PairwiseDiscriminant):
+        return Values(readout.scores, readout.weights, readout.scores_of_products)
     return Values(readout.scores)
 
 
@@ -341,6 +344,7 @@ READOUTS: dict[str, Factory] = {
     "discriminant": lambda network, _, ridge: LinearDiscriminant.from_network(network, ridge),
     "regression": lambda network, _, ridge: LeastSquares.from_network(network, ridge),
     "quadratic": lambda network, _, ridge: LocalDiscriminant.from_network(network, ridge),
+    "pairwise": lambda network, _, ridge: PairwiseDiscriminant.from_network(network, ridge),
 }
 """Read-outs by the names that ``ReduNetClassifier(readout=...)`` takes."""
 
@@ -384,6 +388,6 @@ def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> Re
     n_components : int
         Of subspaces.
     ridge : float
-        Of discriminant, regression and quadratic.
+        Of discriminant, regression, quadratic and pairwise.
     """
     return READOUTS[name](network, n_components, ridge)

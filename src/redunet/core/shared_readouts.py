@@ -2,7 +2,7 @@
 
 Subspaces and coding lengths are one thing a class: each process scores its own classes, and the
 scores of a sample are put together, n × k numbers in all. Discriminants and the regression need
-the sum of all second moments and all means, and are then the same in every process.
+sums of second moments of several processes and all means, and are then the same in every process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from redunet.core.subspaces import principal_subspaces
 from redunet.errors import SettingsError
 
 _BY_CLASS = ("subspace", "coding")
-_BY_SUMS = ("discriminant", "regression", "quadratic")
+_BY_SUMS = ("discriminant", "regression", "quadratic", "pairwise")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from redunet.estimators.klda import KLDA
 from redunet.estimators.linear_discriminant import LinearDiscriminant
 from redunet.estimators.model_file import Model
 from redunet.estimators.nearest_mean import NearestMean
+from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
 from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
 from redunet.estimators.ranpac import RanPAC
 from redunet.estimators.ridge import Ridge
@@ -41,6 +42,7 @@ __all__ = [
     "LinearDiscriminant",
     "MomentEstimator",
     "NearestMean",
+    "PairwiseDiscriminant",
     "QuadraticDiscriminant",
     "RanPAC",
     "ReduNetClassifier",
@@ -61,6 +63,7 @@ CLOSED_FORM: dict[str, type[Any]] = {
         LinearDiscriminant,
         Ridge,
         QuadraticDiscriminant,
+        PairwiseDiscriminant,
         SLDA,
         AIR,
         FeCAM,

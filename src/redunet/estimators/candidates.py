@@ -145,7 +145,9 @@ class Candidates:
         if reading.readout == "quadratic":
             q = min(self._k, self._d)
             return self._d * q + self._k * q**2
-        width = {"subspace": reading.n_components, "coding": self._d}.get(reading.readout, 1)
+        pairs = (self._k - 1) // 2
+        wide = {"subspace": reading.n_components, "coding": self._d, "pairwise": pairs}
+        width = wide.get(reading.readout, 1)
         return self._k * self._d * width
 
     def _searched(

@@ -258,8 +258,9 @@ class ReduNetClassifier(
 
         "subspace" gives minus the residual from each class's subspace, "coding"
         minus the nats that the sample adds to each class's code, "discriminant"
-        and "quadratic" the log-likelihood of each class up to a constant, and
-        "regression" the prediction of each class's one-hot target.
+        and "quadratic" the log-likelihood of each class up to a constant,
+        "regression" the prediction of each class's one-hot target, and "pairwise"
+        the log-probability that the class wins against each other one.
 
         Returns
         -------

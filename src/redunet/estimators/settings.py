@@ -94,15 +94,16 @@ class Settings(Declared):
         least, coded up to ``eps``; "discriminant" is linear discriminant analysis with the last
         layer's means and covariance; "regression" is ridge regression to one-hot targets;
         "quadratic" gives each class a covariance of its own, averaged with those of similar
-        classes, within the directions of the linear discriminant.""",
-        '{"subspace", "coding", "discriminant", "regression", "quadratic"}',
+        classes, within the directions of the linear discriminant; "pairwise" compares classes two
+        by two, each pair with the covariance of its own samples.""",
+        '{"subspace", "coding", "discriminant", "regression", "quadratic", "pairwise"}',
         always_saved=False,
     )
     ridge: float = setting(
         0.01,
         number(0.0, 1e6),
-        """Of discriminant, regression and quadratic: what is added to the covariance, relative to
-        its mean eigenvalue.""",
+        """Of discriminant, regression, quadratic and pairwise: what is added to the covariance,
+        relative to its mean eigenvalue.""",
         "float",
         always_saved=False,
     )

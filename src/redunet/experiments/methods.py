@@ -23,6 +23,7 @@ TITLES = {
     "lda": "LDA",
     "ridge": "ridge",
     "qda": "QDA",
+    "pairwise": "pairwise LDA",
     "slda": "Deep SLDA",
     "air": "AIR",
     "fecam": "FeCAM",

@@ -21,6 +21,7 @@ READOUTS = {
     "discriminant": "linear discriminant",
     "regression": "ridge regression",
     "quadratic": "quadratic discriminant",
+    "pairwise": "pairwise discriminants",
 }
 """What read-outs without components are called in tables."""
 

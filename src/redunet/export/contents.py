@@ -6,6 +6,7 @@ from redunet.estimators import (
     Estimator,
     FeCAM,
     NearestMean,
+    PairwiseDiscriminant,
     QuadraticDiscriminant,
     ReduNetClassifier,
 )
@@ -19,6 +20,7 @@ _READOUTS = {
     "regression": "weights and an offset for each class",
     "quadratic": "the mean of each class after the last layer, and its covariance averaged with "
     "those of similar classes, within the directions that tell classes apart",
+    "pairwise": "weights and an offset for each pair of classes",
 }
 
 
@@ -47,6 +49,8 @@ def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
         held.append("the mean and the shrunk covariance of each class")
     elif isinstance(model, FeCAM):
         held.append("the mean and the shrunk correlations of each class")
+    elif isinstance(model, PairwiseDiscriminant):
+        held.append(_READOUTS["pairwise"])
     else:
         held.append("weights and an offset for each class")
     of_data = held_of_data(model.feature_map_)

@@ -22,6 +22,7 @@ from redunet.core.layer import AbstractLayer
 from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.low_rank import LowRankLayer, Stack
 from redunet.core.memberships import Sharpness
+from redunet.core.pairwise import PairwiseDiscriminant
 from redunet.core.readouts import CodingLength, LeastSquares, NearestSubspace
 from redunet.core.reduced_space import ReducedSpace
 from redunet.errors import SettingsError
@@ -268,6 +269,25 @@ class Linear(Scores):
         return torch.matmul(Z, self.weights) + self.offsets
 
 
+class Pairwise(Scores):
+    """Sums of log σ of the odds of pairs."""
+
+    def __init__(self, solution: PairwiseDiscriminant, scale: float | None) -> None:
+        super().__init__(scale)
+        self.weights = nn.Buffer(solution.weights.detach().cpu().contiguous())
+        self.offsets = nn.Buffer(solution.offsets.detach().cpu())
+        first, second = solution.sides
+        self.first, self.second = nn.Buffer(first.cpu()), nn.Buffer(second.cpu())
+
+    def forward(self, Z: Tensor) -> Tensor:
+        """Scores, (n, k)."""
+        odds = torch.matmul(Z, self.weights) + self.offsets
+        # log σ(s) = −max(−s, 0) − log(1 + e^−|s|), which never overflows.
+        both = ((-odds.abs()).exp() + 1.0).log()
+        lost, won = (-odds).clamp(min=0.0) + both, odds.clamp(min=0.0) + both
+        return -(torch.matmul(lost, self.first) + torch.matmul(won, self.second))
+
+
 class Subspaces(Scores):
     """Minus the residual from each class's subspace."""
 
@@ -367,6 +387,8 @@ def readout_module(readout: object, temperature: float, name: str) -> Scores:
     if isinstance(readout, LocalDiscriminant):
         A, P = readout.whitenings, readout.directions
         return Quadratic(A, readout.centres, readout.offsets, P, scale)
+    if isinstance(readout, PairwiseDiscriminant):
+        return Pairwise(readout, scale)
     raise _cannot_be_exported(name)
 
 
@@ -383,6 +405,8 @@ def solution_module(solution: object, name: str) -> Scores:
         return Quadratic.of_factors(solution)
     if isinstance(solution, NearestMeanScores):
         return Linear(solution, 1 / float(solution.variance))
+    if isinstance(solution, PairwiseDiscriminant):
+        return Pairwise(solution, 1.0)
     if isinstance(solution, LinearScores):
         return Linear(solution, None if isinstance(solution, LeastSquares) else 1.0)
     raise _cannot_be_exported(name)

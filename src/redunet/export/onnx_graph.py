@@ -226,7 +226,10 @@ def _argmax(graph: _Graph, one: Any, dim: int) -> str:
 _TRANSLATIONS: dict[str, Callable[..., str]] = {
     **{name: _elementwise(name.capitalize()) for name in ("add", "sub", "mul")},
     "truediv": _elementwise("Div"),
-    **{name: _of_one(name.capitalize()) for name in ("neg", "abs", "sqrt", "log", "cos", "round")},
+    **{
+        name: _of_one(name.capitalize())
+        for name in ("neg", "abs", "sqrt", "exp", "log", "cos", "round")
+    },
     "sum": _over("ReduceSum"),
     "amax": _over("ReduceMax"),
     "matmul": _matmul,

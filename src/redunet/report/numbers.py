@@ -17,6 +17,7 @@ READOUT_NAMES = {
     "discriminant": "linear discriminant",
     "regression": "ridge regression",
     "quadratic": "quadratic discriminant",
+    "pairwise": "pairwise discriminants",
 }
 
 

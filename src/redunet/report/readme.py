@@ -33,7 +33,7 @@ from redunet.report.numbers import (
 from redunet.report.sections import KEPT, ingredients_table, method_rows, raw_data
 from redunet.report.text import markdown_table, markdown_text
 
-CLOSED_FORM = {"ncm", "lda", "ridge", "qda"}
+CLOSED_FORM = {"ncm", "lda", "ridge", "qda", "pairwise"}
 WITH_EXEMPLARS = {"icarl": "iCaRL", "er": "ER", "derpp": "DER++"}
 FIGURES = ("mnist", "cifar10", "compare-mnist", "compare-digits", "compare-cifar10")
 """Records whose accuracy is drawn beside them."""

@@ -118,13 +118,17 @@ class LocalDiscriminant:
         k, q = self.centres.shape
         inside = inside.to(torch.float64)
         columns = self.whitenings.flatten(0, 1).mT
-        at_origin = (self.whitenings @ self.centres[:, :, None]).flatten()
         rows = max(1, BATCH_BYTES // max(1, 8 * k * q))
         squares = [
-            (part @ columns).sub_(at_origin).square_().view(len(part), k, q).sum(dim=2)
+            (part @ columns).sub_(self._at_centres).square_().view(len(part), k, q).sum(dim=2)
             for part in torch.split(inside, rows)
         ]
         return self.offsets - 0.5 * torch.cat(squares)
+
+    @cached_property
+    def _at_centres(self) -> Tensor:
+        """A_j c_j of all classes, (k q,)."""
+        return (self.whitenings @ self.centres[:, :, None]).flatten()
 
     def scores_of_likely(self, inside: Tensor) -> Tensor:
         """Scores to compare, from Pᵀz, (n, q): of classes far below the best, a value between.

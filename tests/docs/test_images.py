@@ -77,6 +77,22 @@ def test_figures_of_other_records() -> None:
     assert "one is level with it with the 16,000 of `images-best`" in WORDS
 
 
+def test_layers_and_pairs() -> None:
+    found = record("tune/images-cpu-cifar10-readouts")
+    assert found["chosen_on"].startswith("5000 training samples")
+    for layers in (0, 1, 2):
+        best = [
+            max(
+                one["held_out_accuracy"]
+                for one in found["candidates"]
+                if (one["n_layers"], one["readout"]) == (layers, readout)
+            )
+            for readout in ("regression", "pairwise")
+        ]
+        row = f"| {layers} | {best[0]:.4f} | {best[1]:.4f} |"
+        assert row in PAGE.replace("**", "")
+
+
 @pytest.mark.parametrize(
     "name", [f"{data}-{name}" for data, names in inside.DRAWN.items() for name in names]
 )

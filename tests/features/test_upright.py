@@ -112,7 +112,7 @@ def test_settings_name_it() -> None:
 
 
 def test_vectors_and_fractions_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"expected a map of images to put upright"):
+    with pytest.raises(SettingsError, match=r"expected a map of images, got one for"):
         Upright(Flatten((5,)))
     with pytest.raises(DataError, match=r"whole pixel values"):
         Upright(Flatten((2, 2)))(torch.full((1, 2, 2), 0.5))

@@ -15,15 +15,8 @@ from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.estimators.checked_input import constant
 from redunet.estimators.settings import Settings
 from redunet.export.feature_maps import feature_module
-from redunet.export.network import (
-    ExportedLayer,
-    Layers,
-    LinearMap,
-    Scores,
-    UnitRows,
-    readout_module,
-    solution_module,
-)
+from redunet.export.network import ExportedLayer, Layers, LinearMap, UnitRows
+from redunet.export.readouts import Scores, readout_module, solution_module
 
 
 class Program(nn.Module):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
-from redunet.errors import SettingsError
-from redunet.features.base import FeatureMap, register, state_of_parts
-from redunet.features.checks import check_nesting
+from redunet.features.base import register
+from redunet.features.of_images import OfImages
 
 
 @register
 @dataclass(frozen=True)
-class Mirrored:
+class Mirrored(OfImages):
     """The features of an image and of its left-right mirror image, added up.
 
     Parameters
@@ -33,44 +31,6 @@ class Mirrored:
 
     kind: ClassVar[str] = "mirrored"
 
-    plain: FeatureMap
-
-    def __post_init__(self) -> None:
-        check_nesting(self)
-        if len(self.plain.input_shape) < 2:
-            raise SettingsError(
-                f"expected a map of images to mirror, got one for {self.plain.input_shape}"
-            )
-
-    @classmethod
-    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Mirrored:
-        """The map of its part, by name."""
-        return cls(**parts)
-
-    @property
-    def parts(self) -> tuple[FeatureMap, ...]:
-        """The map alone."""
-        return (self.plain,)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The map's."""
-        return self.plain.input_shape
-
-    @property
-    def n_features(self) -> int:
-        """The map's."""
-        return self.plain.n_features
-
-    @property
-    def learnt_from_data(self) -> bool:
-        """Whether the map was."""
-        return self.plain.learnt_from_data
-
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width[, channels])."""
         return self.plain(X) + self.plain(X.flip(2))
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        return state_of_parts({"plain": self.plain})

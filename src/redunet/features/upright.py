@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from redunet.errors import SettingsError
-from redunet.features.base import FeatureMap, register, state_of_parts
-from redunet.features.checks import check_nesting
+from redunet.features.base import register
+from redunet.features.of_images import OfImages
 from redunet.features.pixels import whole_pixels
 
 _SLANT_GRID = 2**10
@@ -26,7 +24,7 @@ _BATCH_BYTES = 2**26
 
 @register
 @dataclass(frozen=True)
-class Upright:
+class Upright(OfImages):
     """The features of an image after its slant is taken out and it is put in the middle.
 
     Bright pixels on a dark ground are taken as mass. The image is moved until its
@@ -51,40 +49,6 @@ class Upright:
 
     kind: ClassVar[str] = "upright"
 
-    plain: FeatureMap
-
-    def __post_init__(self) -> None:
-        check_nesting(self)
-        if len(self.plain.input_shape) not in (2, 3):
-            raise SettingsError(
-                f"expected a map of images to put upright, got one for {self.plain.input_shape}"
-            )
-
-    @classmethod
-    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Upright:
-        """The map of its part, by name."""
-        return cls(**parts)
-
-    @property
-    def parts(self) -> tuple[FeatureMap, ...]:
-        """The map alone."""
-        return (self.plain,)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The map's."""
-        return self.plain.input_shape
-
-    @property
-    def n_features(self) -> int:
-        """The map's."""
-        return self.plain.n_features
-
-    @property
-    def learnt_from_data(self) -> bool:
-        """Whether the map was."""
-        return self.plain.learnt_from_data
-
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width[, channels])."""
         X = whole_pixels(X, 255)
@@ -97,10 +61,6 @@ class Upright:
         images = torch.split(X.reshape(-1, *shape), per_pass)
         upright = [put_upright(some, shape, rows, columns) for some in images]
         return self.plain(torch.cat(upright).reshape(X.shape))
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        return state_of_parts({"plain": self.plain})
 
 
 def put_upright(

@@ -93,6 +93,18 @@ def test_layers_and_pairs() -> None:
         assert row in PAGE.replace("**", "")
 
 
+def test_layers_and_pairs_on_mnist() -> None:
+    reached = {
+        one["method"]: one["runs"][0]["tasks"][-1]["accuracy"]
+        for one in record("images-fixed-mnist-pairwise")["methods"]
+    }
+    assert reached["lda"] == reached["ridge"]
+    assert (
+        f"ridge regression and LDA reach {reached['lda']:.4f}, pairs {reached['pairwise']:.4f}, "
+        f"one layer and pairs {reached['redunet']:.4f}" in WORDS
+    )
+
+
 @pytest.mark.parametrize(
     "name", [f"{data}-{name}" for data, names in inside.DRAWN.items() for name in names]
 )

@@ -166,7 +166,7 @@ def test_classes_of_few_samples_are_built_of_factors_as_on_the_cpu() -> None:
     assert float((here - there.cpu()).abs().max()) < 1e-10
 
 
-@pytest.mark.parametrize("readout", ["subspace", "regression", "quadratic"])
+@pytest.mark.parametrize("readout", ["subspace", "regression", "quadratic", "pairwise"])
 def test_what_waits_in_the_memory_of_the_cpu_changes_nothing(
     readout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,3 +141,14 @@ def test_fusions_give_the_whole_networks_labels() -> None:
     exact = ReduNetClassifier(**model.get_params() | {"exact": True}).fit(X, y)
     assert model.fused_network_.fusions
     assert np.array_equal(model.predict(between), exact.predict(between))
+
+
+def test_single_precision_differs_by_rounding() -> None:
+    X, y = classes_on_subspaces(k=4, d=16, per_class=60, rank=4, noise=0.4)
+    wide, narrow = (
+        ReduNetClassifier(n_layers=3, readout="pairwise", ridge=0.1, dtype=dtype).fit(X, y)
+        for dtype in ("float64", "float32")
+    )
+    np.testing.assert_allclose(
+        narrow.decision_function(X), wide.decision_function(X), rtol=1e-3, atol=1e-3
+    )

@@ -70,16 +70,15 @@ class PairwiseDiscriminant:
         ridge : float
             ρ as a share of the mean eigenvalue of each W_ij, tr W_ij / d.
         """
-        last, means = network.layers.last, network.last_means()
-        d = last.n_features
+        last, d = network.layers.last, network.layers.last.n_features
+        means, least = network.last_means().to(torch.float64), rounding(last.Sigma.dtype)
 
         def second_moment(j: int) -> Tensor:
             for own in last.select([j]).full():
-                return last.ranks.sum_(own.to(torch.float64))
-            return last.ranks.sum_(means.new_zeros(d, d, dtype=torch.float64))  # another process's
+                return last.ranks.sum_(own.to(means))  # which may wait on the CPU for a GPU
+            return last.ranks.sum_(means.new_zeros(d, d))  # another process has it
 
-        least = rounding(means.dtype)
-        return cls.solve(second_moment, means.to(torch.float64), network.counts, ridge, least)
+        return cls.solve(second_moment, means, network.counts, ridge, least)
 
     @classmethod
     def solve(

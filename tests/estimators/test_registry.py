@@ -50,6 +50,7 @@ def test_names_that_people_use_and_short_ones() -> None:
         "linear-discriminant",
         "ridge",
         "quadratic-discriminant",
+        "pairwise-discriminant",
         "slda",
         "air",
         "fecam",

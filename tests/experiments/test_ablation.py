@@ -132,6 +132,7 @@ def test_the_record_is_complete(finished: tuple[Path, dict[str, Any]]) -> None:
         "set for this run",
         "the defaults",
         "the defaults",
+        "the defaults",
     ]
     runs = record["methods"][0]["runs"]
     for one in runs:
@@ -206,7 +207,7 @@ def test_a_recipe_need_not_be_taken_apart(tmp_path: Path) -> None:
     assert "ablation" not in record
     assert "each ingredient" not in (tmp_path / "report.md").read_text()
     table = filled("<!-- recipe table: record.json -->\n<!-- end -->\n", tmp_path)
-    assert len(table.splitlines()) == 10
+    assert len(table.splitlines()) == 11
     again = run(tmp_path, seeds=(0,), joint=False)
     for one, other in zip(record["methods"], again["methods"], strict=True):
         assert one["runs"][0]["tasks"] == other["runs"][0]["tasks"]  # none ran again
@@ -303,7 +304,7 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
         "| **ReduNet, images-fast (ours)** | 0.9100 ± 0.0141 | 0.9000 ± 0.0141 | 0.8900 ± 0.0141 |",
         "| nearest subspace | 0.8100 ± 0.0141 | 0.8000 ± 0.0141 | 0.7900 ± 0.0141 |",
     ]
-    assert text[9:15] == [
+    assert text[10:16] == [
         "| ReduNet, paper (theirs) | 0.999 | 0.990 | 0.984 |",
         "",
         "Ingredients alone and together, after the last task, seed 0; in bold the recipe:",
@@ -311,15 +312,15 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
         "| features | whitening | layers | read-out | accuracy |",
         "| --- | --- | --- | --- | ---: |",
     ]
-    assert text[15] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.0000 |"
+    assert text[16] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.0000 |"
     step = f"1, relative step {find('images-fast').settings['step']:g}"
     own = f"| **patches, 48** | – | {step} | linear discriminant | 0.1000 |"
-    assert text[17].startswith(f"| patches without roots, 48 | – | {step} | linear disc")
-    assert text[25] == own
-    assert text[24] == f"| patches, 48 | – | {step} | coding length | 0.0900 |"
-    assert text[35].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
-    assert text[38].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
-    assert len(text) == 40
+    assert text[18].startswith(f"| patches without roots, 48 | – | {step} | linear disc")
+    assert text[26] == own
+    assert text[25] == f"| patches, 48 | – | {step} | coding length | 0.0900 |"
+    assert text[36].startswith(f"| patches, 48 | ρ = 0.01 | {step} | linear disc")
+    assert text[39].startswith("| patches, 48 | – | 1, absolute step 0.5 | linear disc")
+    assert len(text) == 41
 
 
 def test_the_reports_and_the_figures(finished: tuple[Path, dict[str, Any]]) -> None:

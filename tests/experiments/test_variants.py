@@ -31,6 +31,7 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
             for rho in (None, 0.01)
             for depth in (0, 1)
             for readout in READOUTS
+            if readout != "pairwise"
         ),
         ("patches", None, 1, "absolute", "discriminant"),
     }
@@ -62,6 +63,12 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     for step in ("root", "mirrored"):
         assert together.changed({step: False}) in variants(together)
     assert len(variants(together)) == 27
+
+
+def test_pairs_are_tried_where_they_are_the_recipes_own() -> None:
+    pairs = [one for one in variants(PLAN.changed({"readout": "pairwise"})) if one.n_layers]
+    assert sum(one.readout == "pairwise" for one in variants(PLAN)) == 0
+    assert {one.whitening for one in pairs if one.readout == "pairwise"} == {None, 0.01}
 
 
 def test_few_pixels_have_the_usual_number_of_components() -> None:

@@ -102,8 +102,8 @@ def test_own_methods_have_colours_of_their_own() -> None:
     ]
     made["paper"] = None
     curves = accuracy_curves(made)
-    assert len(curves) == 39
-    assert len({curve.color for curve in curves}) == 39
+    assert len(curves) == 40
+    assert len({curve.color for curve in curves}) == 40
 
 
 def test_the_best_can_be_told_apart_in_a_view_of_their_own() -> None:

@@ -16,6 +16,10 @@ from redunet.experiments.methods import NO_LAYERS
 from redunet.experiments.shared_moments import SharedMoments
 from redunet.experiments.streams import pooled
 
+OF_ANY_CLASSES = tuple(name for name in READOUTS if name != "pairwise")
+"""Read-outs that every recipe is tried with; pairs, which grow with the square of the classes, only
+where they are the recipe's own."""
+
 WHITENING = 0.01
 LAYERS = {"n_layers": 1, "step": 0.3, "step_kind": "relative"}
 """What a part is tried at where the network itself has none of it."""
@@ -57,6 +61,7 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
         for rho in (None, whitening)
         for depth in ({"n_layers": 0}, layers)
         for readout in READOUTS
+        if readout in (plan.readout, *OF_ANY_CLASSES)
     ]
     if plan.n_layers:
         found.append(experiment.changed(PAPER_STEP))

@@ -10,7 +10,7 @@ from typing import Any
 from redunet import report
 from redunet.errors import SettingsError
 from redunet.experiments.experiment import Experiment, command, set_words
-from redunet.experiments.methods import FOR_VECTORS, Method, check_methods, names
+from redunet.experiments.methods import FOR_VECTORS, PAIRS_UP_TO, Method, check_methods, names
 from redunet.experiments.paper import PAPER, PUBLISHED, SETTINGS
 from redunet.experiments.run_methods import Runs
 from redunet.progress import Progress, silent
@@ -99,11 +99,13 @@ def compare(
     dataset = experiment.load(data_dir)
     vectors = dataset.x_train.ndim == 2
     on_moments_only = ablate or vectors
+    few_classes = len(set(dataset.y_train.tolist())) <= PAIRS_UP_TO
     expected = [
         key
         for key, method in everyone.items()
         if (method.on_moments if on_moments_only else key != "subspace")
         and (vectors or key not in FOR_VECTORS)
+        and (few_classes or key != "pairwise")
     ]
     wanted = expected if methods is None else list(dict.fromkeys(methods))
     if (ablate or joint) and "redunet" not in wanted:

@@ -35,6 +35,9 @@ TITLES = {
 FOR_VECTORS = ("slda", "air", "fecam", "ranpac", "klda")
 """Methods that stand behind a pretrained encoder: compared on vectors unless others are named."""
 
+PAIRS_UP_TO = 20
+"""With more classes pairwise LDA, which grows with their square, is compared only where named."""
+
 NO_LAYERS = {"whitening": None, "n_layers": 0, "readout": "subspace"}
 """ReduNet with these settings is nearest subspace, and nothing before it."""
 

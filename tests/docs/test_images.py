@@ -14,7 +14,7 @@ from benchmarks import inside
 from redunet.estimators.recipes import RECIPES
 from redunet.report.look import AFTER, BEFORE
 from redunet.report.readme import filled
-from tests.records import record
+from tests.records import README, record
 
 PAGE = inside.PAGE.read_text(encoding="utf-8")
 WORDS = " ".join(PAGE.split())
@@ -103,6 +103,7 @@ def test_layers_and_pairs_on_mnist() -> None:
         f"ridge regression and LDA reach {reached['lda']:.4f}, pairs {reached['pairwise']:.4f}, "
         f"one layer and pairs {reached['redunet']:.4f}" in WORDS
     )
+    assert f"the same network reaches {reached['redunet']:.4f} on MNIST" in " ".join(README.split())
 
 
 @pytest.mark.parametrize(

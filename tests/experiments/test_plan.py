@@ -102,6 +102,27 @@ def test_features_side_by_side_are_each_as_the_plan_says() -> None:
         several.changed({"statistics_from": "nowhere"})
 
 
+def test_patches_of_several_sizes_have_draws_of_their_own() -> None:
+    plan = Plan(features="patches-3+patches-5", n_filters=6, standardized=False, seed=3)
+    tasks = plan.stream(load("digits"))
+    images = tasks[0].x_train
+    expected = [PatchFilters.learn(images, (3, size), 6, size) for size in (3, 5)]
+    assert states_equal(plan.feature_map(tasks), Together(tuple(expected)))
+    assert plan.needs_images
+    assert plan.random_features
+    alone = plan.changed({"features": "patches", "patch_size": 3}).feature_map(tasks)
+    assert not states_equal(alone, expected[0])
+
+
+@pytest.mark.parametrize("features", ["patches-", "patches-x", "patches-1.5", "pixels-3"])
+def test_a_size_of_patches_is_a_whole_number(features: str) -> None:
+    with pytest.raises(SettingsError, match="patches-N with N the side of a patch"):
+        Plan(features=features)
+    plan = Plan(features="patches-9", n_filters=2)
+    with pytest.raises(SettingsError, match="got patch_size=9 in images of"):
+        plan.feature_map(plan.stream(load("digits")))
+
+
 def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
     (values, tensors), (others, other_tensors) = one.to_state(), other.to_state()
     return values == others and all((other_tensors[k] == v).all() for k, v in tensors.items())

@@ -210,3 +210,17 @@ def test_recipes_equal_joint_training_on_real_data(name: str) -> None:
 def test_the_sizes_of_model_files_are_those_of_the_moments(name: str, words: str) -> None:
     size = first_run(record(name))["tasks"][-1]["bytes"]["moments"] / 1e9
     assert words.format(size) in " ".join(RECIPES.split())
+
+
+def test_read_outs_are_level_on_held_out_images_of_mnist() -> None:
+    tuned = record("tune/images-fixed-mnist-readouts")
+    best: dict[str, Any] = {}
+    for candidate in tuned["candidates"]:  # the best come first
+        best.setdefault(candidate["readout"], candidate)
+    regression, pairs = best["regression"], best["pairwise"]
+    assert regression["held_out_accuracy"] == pairs["held_out_accuracy"]
+    assert (
+        f"On {10_000:,} held-out training images of MNIST, regression with the ridge "
+        f"{regression['ridge']} and pairs with {pairs['ridge']} are level, "
+        f"{pairs['held_out_accuracy']:.4f} each" in " ".join(RECIPES.split())
+    )

@@ -257,6 +257,6 @@ def settings_help() -> str:
     model = ", ".join(ModelSettings.names())
     kinds = ", ".join(known_names())
     return (
-        f"Settings of the stream: {stream}. Of the model: {model}. Features: {kinds}, or several "
-        f"with + between them."
+        f"Settings of the stream: {stream}. Of the model: {model}. Features: {kinds}, "
+        f"patches-N, or several with + between them."
     )

@@ -15,15 +15,7 @@ from redunet.experiments.paper import PAPER
 from redunet.experiments.run_methods import Runs
 from redunet.experiments.streams import LabelledImages
 from redunet.progress import Progress, silent
-
-READOUTS = {
-    "coding": "coding length",
-    "discriminant": "linear discriminant",
-    "regression": "ridge regression",
-    "quadratic": "quadratic discriminant",
-    "pairwise": "pairwise discriminants",
-}
-"""What read-outs without components are called in tables."""
+from redunet.report.numbers import readout_name
 
 
 def run_network(
@@ -88,7 +80,8 @@ def run_network(
     if readings is None:
         components = experiment.components(runs.shared(seeds[0]).n_features)
         readout = experiment.model_settings["readout"]
-        readings = {READOUTS.get(readout, f"{components} components"): components}
+        of_components = f"{components} components"
+        readings = {of_components if readout == "subspace" else readout_name(readout): components}
     method = replace(Method.of("redunet", experiment), readings=readings)
     runs = replace(runs, methods=[method], after_task=after_task)
     fresh = not runs.found()

@@ -105,7 +105,7 @@ class PatchFilters:
     def learn(
         cls,
         images: Any,
-        seed: int,
+        seed: int | tuple[int, ...],
         n_filters: int,
         patch_size: int = 6,
         *,
@@ -123,7 +123,7 @@ class PatchFilters:
         Parameters
         ----------
         images : array or Tensor of shape (n, *input_shape)
-        seed : int
+        seed : int or tuple of int
             Of the choice of patches.
         n_filters : int
         patch_size : int, default=6

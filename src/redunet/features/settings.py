@@ -58,8 +58,16 @@ def register_name(name: str, named: Named) -> None:
 
 
 def known_names() -> tuple[str, ...]:
-    """The names of feature maps that settings can have."""
+    """The names of feature maps that settings can have, beside those of patches of N pixels."""
     return tuple(_NAMED)
+
+
+def _named(kind: str) -> Named | None:
+    """The feature map of that name, None where there is none."""
+    size = kind.removeprefix("patches-")
+    if size != kind and size.isdecimal():
+        return Named(_patches("random", int(size)), learns=_always, random=True, local=True)
+    return _NAMED.get(kind)
 
 
 _EARLIER = {"standardize": "standardize-all", "standardize-pixel": "standardize-columns"}
@@ -69,11 +77,11 @@ _EARLIER = {"standardize": "standardize-all", "standardize-pixel": "standardize-
 def _features(name: str, value: Any) -> str:
     if isinstance(value, str):
         kinds = [_EARLIER.get(kind, kind) for kind in value.split("+")]
-        if set(kinds) <= _NAMED.keys():
+        if all(_named(kind) for kind in kinds):
             return "+".join(kinds)
     raise SettingsError(
-        f"expected {name} to be one of {', '.join(_NAMED)}, or several with + between them, "
-        f"got {value!r}"
+        f"expected {name} to be one of {', '.join(_NAMED)}, patches-N with N the side of a patch, "
+        f"or several with + between them, got {value!r}"
     )
 
 
@@ -88,8 +96,9 @@ class FeatureSettings(Declared):
         "standardize-columns" (one for each column or pixel), "lift" (random Gaussian kernels,
         rectified), "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale
         fewer), "upright-scattering" (after the slant of the image is taken out), "patches" (filters
-        that are patches of images), "larger-patches" (two pixels wider), "patches-kmeans"
-        (centroids of patches), "patch-planes" (correlations with patches at every position, for
+        that are patches of images), "patches-N" (patches of N pixels along each side, such as
+        "patches-9"), "larger-patches" (two pixels wider than patches), "patches-kmeans" (centroids
+        of patches), "patch-planes" (correlations with patches at every position, for
         ``shifts``), and of vectors "random-relu" (Gaussian projections, rectified) and "fourier"
         (random Fourier features); or several of them side by side, such as
         "patches+scattering".""",
@@ -185,13 +194,18 @@ class FeatureSettings(Declared):
     @property
     def needs_images(self) -> bool:
         """Whether the map is learnt from images."""
-        named = [_NAMED[kind] for kind in self.kinds]
-        return any(one.learns(self) or (one.local and self.standardized) for one in named)
+        return any(
+            one.learns(self) or (one.local and self.standardized) for one in self._named_kinds
+        )
 
     @property
     def random_features(self) -> bool:
         """Whether the seed makes a difference to the map."""
-        return any(_NAMED[kind].random for kind in self.kinds)
+        return any(one.random for one in self._named_kinds)
+
+    @property
+    def _named_kinds(self) -> list[Named]:
+        return [named for named in map(_named, self.kinds) if named is not None]
 
     def features_from(self, images: Images, device: str = "cpu") -> FeatureMap:
         """The map, learnt from images where it has to be.
@@ -203,7 +217,7 @@ class FeatureSettings(Declared):
         device : str, default="cpu"
             Where features to be standardized are computed; the map is the same for each.
         """
-        maps = tuple(self._one(_NAMED[kind], images, device) for kind in self.kinds)
+        maps = tuple(self._one(named, images, device) for named in self._named_kinds)
         return maps[0] if len(maps) == 1 else Together(maps)
 
     def _one(self, named: Named, images: Images, device: str) -> FeatureMap:
@@ -242,12 +256,15 @@ def _upright_scattering(settings: FeatureSettings, images: Images) -> FeatureMap
     return Upright(_scattering(fewer=0)(settings, images))
 
 
-def _patches(source: Any, wider: int = 0) -> Callable[[FeatureSettings, Images], FeatureMap]:
+def _patches(
+    source: Any, size: int | None = None, wider: int = 0
+) -> Callable[[FeatureSettings, Images], FeatureMap]:
+    # Sizes that are named have draws of their own, so that they do not show the same places.
     return lambda settings, images: PatchFilters.learn(
         images,
-        settings.seed,
+        settings.seed if size is None else (settings.seed, size),
         settings.n_filters,
-        settings.patch_size + wider,
+        (settings.patch_size if size is None else size) + wider,
         cells=settings.cells,
         threshold=settings.threshold,
         window=settings.window,

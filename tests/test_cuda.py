@@ -26,6 +26,7 @@ from redunet.features import (
     RandomReLU,
     Root,
     Scattering,
+    StackedPatches,
     Together,
     Upright,
 )
@@ -71,6 +72,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         PatchFilters.learn(IMAGES, seed=0, n_filters=50),
         Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), Root(400)),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50, window=6.0),
+        StackedPatches.learn(IMAGES, seed=0, n_filters=50, window=6.0),
         Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
         Upright(Scattering((32, 32, 3), J=3)),
         Together((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
@@ -83,6 +85,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         "patches",
         "patches-mirrored-root",
         "patches-windows",
+        "stacked-patches",
         "scattering-root",
         "scattering-upright",
         "together",

@@ -308,6 +308,7 @@ LEARNT = {
     "standardize": "means and deviations",
     "lift": "a mean image",
     "patches": "filters made of patches of images",
+    "stacked-patches": "filters made of patches of images",
     "patches-kmeans": "filters made of patches of images, and means and deviations",
 }
 

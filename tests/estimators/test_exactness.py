@@ -22,6 +22,7 @@ from redunet.features import (
     GaussianLift,
     PatchFilters,
     Scattering,
+    StackedPatches,
     Standardize,
 )
 from tests.conftest import classes_on_subspaces
@@ -194,6 +195,7 @@ SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
         Chain(SCATTERING, Standardize.learn(SCATTERED, per="pixel")),
         PatchFilters.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3),
         PatchFilters.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3, source="kmeans"),
+        StackedPatches.learn(IMAGES[LABELS < 2], 3, 4, patch_size=3),
     ],
     ids=[
         "standardize",
@@ -205,6 +207,7 @@ SCATTERED = SCATTERING(torch.from_numpy(IMAGES[LABELS < 2]))
         "scattering-standardized",
         "patches",
         "patches-kmeans",
+        "stacked-patches",
     ],
 )
 @pytest.mark.filterwarnings("ignore::redunet.LearntFeaturesWarning")

@@ -20,6 +20,7 @@ from redunet.features import (
     PatchFilters,
     Root,
     Scattering,
+    StackedPatches,
     Together,
     known_names,
 )
@@ -114,9 +115,28 @@ def test_patches_of_several_sizes_have_draws_of_their_own() -> None:
     assert not states_equal(alone, expected[0])
 
 
-@pytest.mark.parametrize("features", ["patches-", "patches-x", "patches-1.5", "pixels-3"])
+def test_stacked_patches_are_as_the_plan_says() -> None:
+    how = {"n_filters": 6, "cells": 3, "threshold": 0.2, "window": 3.0, "seed": 3}
+    plan = Plan(features="stacked-patches-3", standardized=False, root=True).changed(how)
+    tasks = plan.stream(load("digits"))
+
+    def learnt(seed: Any, size: int) -> Chain:
+        images = tasks[0].x_train
+        features = StackedPatches.learn(images, seed, 6, size, cells=3, threshold=0.2, window=3.0)
+        return Chain(features, Root(108))
+
+    assert states_equal(plan.feature_map(tasks), learnt((3, 3), 3))
+    plain = plan.changed({"features": "stacked-patches", "patch_size": 4})
+    assert states_equal(plain.feature_map(tasks), learnt(3, 4))
+    assert plan.needs_images
+    assert plan.random_features
+
+
+@pytest.mark.parametrize(
+    "features", ["patches-", "stacked-patches-", "patches-x", "patches-1.5", "pixels-3"]
+)
 def test_a_size_of_patches_is_a_whole_number(features: str) -> None:
-    with pytest.raises(SettingsError, match="patches-N with N the side of a patch"):
+    with pytest.raises(SettingsError, match="patches-N or stacked-patches-N with N the"):
         Plan(features=features)
     plan = Plan(features="patches-9", n_filters=2)
     with pytest.raises(SettingsError, match="got patch_size=9 in images of"):

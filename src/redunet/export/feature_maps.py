@@ -29,11 +29,13 @@ from redunet.features import (
     RandomReLU,
     Root,
     Scattering,
+    StackedPatches,
     Standardize,
     Together,
     Upright,
     patches,
     root,
+    stacked_patches,
 )
 from redunet.features import lift as lifts
 from redunet.features.upright import put_upright
@@ -186,16 +188,35 @@ class Filtered(Patches):
 
 
 class Roots(nn.Module):
-    """`Root`."""
+    """`Root`, and roots on another grid."""
 
-    def __init__(self, features: Root) -> None:
+    def __init__(self, grid: int) -> None:
         super().__init__()
-        self.grid = float(root._GRID)
+        self.grid = float(grid)
 
     def forward(self, X: Tensor) -> Tensor:
         """Roots, (n, d), of vectors, (n, d)."""
         squares = (X.clamp(min=0.0) * self.grid**2).round()
         return squares.sqrt().round() / self.grid
+
+
+class Stacked(nn.Module):
+    """`StackedPatches`."""
+
+    def __init__(self, features: StackedPatches) -> None:
+        super().__init__()
+        self.first, self.second = map(Filtered, features.parts)
+        self.roots, self.steps = Roots(stacked_patches._STEPS), float(stacked_patches._STEPS)
+        self.white = float(stacked_patches._WHITE)
+        height, width, channels = features.second.input_shape
+        places = torch.arange(features.first.n_features).reshape(channels, height, width)
+        self.order = nn.Buffer(places.permute(1, 2, 0).flatten())
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Vectors, (n, d)."""
+        below_white = (self.white - self.roots(self.first(X)) * self.steps).clamp(min=0.0)
+        found: Tensor = self.second(torch.index_select(self.white - below_white, 1, self.order))
+        return found
 
 
 class SideBySide(nn.Module):
@@ -251,7 +272,8 @@ _MODULES: dict[type, Callable[[Any], nn.Module]] = {
     Fourier: Cosines,
     GaussianLift: Lifted,
     PatchFilters: Filtered,
-    Root: Roots,
+    StackedPatches: Stacked,
+    Root: lambda features: Roots(root._GRID),
     Scattering: Scattered,
     Together: SideBySide,
     Mirrored: BothWays,

@@ -20,6 +20,7 @@ from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
 from redunet.features.scattering import Scattering
 from redunet.features.settings import FeatureSettings, Named, known_names, register_name
+from redunet.features.stacked_patches import StackedPatches
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
 from redunet.features.upright import Upright
@@ -38,6 +39,7 @@ __all__ = [
     "RandomReLU",
     "Root",
     "Scattering",
+    "StackedPatches",
     "Standardize",
     "Together",
     "Upright",

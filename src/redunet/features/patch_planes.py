@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, unfold
+from torch.nn.functional import pad
 
 from redunet.errors import DataError
 from redunet.features.base import register
@@ -160,7 +160,7 @@ class PatchPlanes:
         parts = [X.new_empty(0, self.n_features)]
         for some in torch.split(planes, max(1, _BATCH_BYTES // per_image)):
             around = pad(some, (before, after, before, after), mode="circular")
-            t = self._responding._responses(unfold(around, self.patch_size))
+            t = self._responding._responses(around)
             both = torch.stack([t, -t], dim=2).sub_(round(self.threshold * _RESPONSE_GRID))
             both = both.clamp_(min=0)
             if self.root:

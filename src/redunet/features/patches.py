@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import softshrink, unfold
+from torch.nn.functional import avg_pool2d, pad, softshrink, unfold
 
 from redunet.errors import DataError, SettingsError
 from redunet.features.base import register
@@ -31,9 +31,6 @@ _WINDOW_GRID = 2**10
 _LEAST_VARIANCE = 10.0
 """Added to the variance of a patch, of pixels from 0 to 255: what is fainter is not blown up."""
 
-_LEAST_EIGENVALUE = 0.1
-"""Added to the eigenvalues of the covariance of patches before it is inverted."""
-
 _PATCHES = 100_000
 """How many patches are drawn to learn from."""
 
@@ -44,7 +41,7 @@ _LARGEST_FILTER = 2**34
 """Of a filter's values, so that its products stay below 2⁵³."""
 
 _BATCH_BYTES = {"cpu": 2**23, "cuda": 2**31}
-"""What the responses of one pass may take: a processor's cache, a part of a GPU's memory."""
+"""What responses or patches of one pass may take: a processor's cache, a part of a GPU's memory."""
 
 
 @register
@@ -114,6 +111,7 @@ class PatchFilters:
         window: float = 0.0,
         padding: int = 0,
         source: Literal["random", "kmeans"] = "random",
+        least_eigenvalue: float = 0.1,
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
 
@@ -134,6 +132,9 @@ class PatchFilters:
         source : {"random", "kmeans"}, default="random"
             Filters are whitened patches chosen at random, or the centroids of
             their clusters.
+        least_eigenvalue : float, default=0.1
+            Added to the eigenvalues of the covariance of patches before it is
+            inverted: the larger, the less are patches whitened.
         """
         input_shape = tuple(np.shape(images)[1:])
         _check(input_shape, n_filters, patch_size, cells, threshold, window, padding)
@@ -152,7 +153,7 @@ class PatchFilters:
         drawn /= np.sqrt(drawn.var(axis=1, keepdims=True) + _LEAST_VARIANCE)
         mean = drawn.mean(axis=0)
         values, vectors = np.linalg.eigh(np.cov(drawn.T, bias=True))
-        whiten = (vectors / np.sqrt(values + _LEAST_EIGENVALUE)) @ vectors.T
+        whiten = (vectors / np.sqrt(values + least_eigenvalue)) @ vectors.T
         whitened = (drawn - mean) @ whiten
         chosen = whitened[random.permutation(len(whitened))[:n_filters]]
         if source == "kmeans":
@@ -213,7 +214,8 @@ class PatchFilters:
         planes = X.reshape(*X.shape[:3], -1).permute(0, 3, 1, 2)
         out = X.new_empty(len(X), self.n_features)
         pooling = self._pooling().to(X.device)
-        per_image = len(self.filters) * len(pooling) * X.element_size()
+        per_place = max(self.filters.shape) * X.element_size()  # responses, or values of a patch
+        per_image = per_place * len(pooling)
         per_pass = max(1, _BATCH_BYTES.get(X.device.type, 2**23) // per_image)
         for some, features in zip(
             torch.split(planes, per_pass), torch.split(out, per_pass), strict=True
@@ -237,22 +239,30 @@ class PatchFilters:
 
     def _sums(self, planes: Tensor, pooling: Tensor) -> Tensor:
         """Sums on the grid of responses, (n, d), of images, (n, channels, height, width)."""
-        responses = self._responses(unfold(planes, self.patch_size, padding=self.padding))
+        responses = self._responses(planes)
         # Beyond the threshold on either side, sign kept: the two sides are read off the sums.
         beyond = softshrink(responses, round(self.threshold * _RESPONSE_GRID))
         both = beyond @ pooling
         above = beyond.clamp_(min=0) @ pooling
         return torch.stack([above, above - both], dim=2).flatten(1)
 
-    def _responses(self, patches: Tensor) -> Tensor:
-        """Products t on their grid, (n, n_filters, places), of patches, (n, values, places)."""
+    def _responses(self, planes: Tensor) -> Tensor:
+        """Products t on their grid, (n, n_filters, places), of images as for `_sums`."""
+        patches = unfold(planes, self.patch_size, padding=self.padding)
         size = patches.shape[1]
-        variance = size * patches.square().sum(dim=1) - patches.sum(dim=1).square()
+        variance = size * self._over_patches(planes.square()) - self._over_patches(planes).square()
         contrast = variance.add_(_LEAST_VARIANCE * size**2).mul_(_CONTRAST_GRID**2).sqrt_().round_()
         scale = (size * _CONTRAST_GRID * _RESPONSE_GRID / _FILTER_GRID) / contrast
         offsets = self.offsets.to(patches.device) * _RESPONSE_GRID
         responses = self.filters.to(patches.device) @ patches
         return responses.mul_(scale[:, None]).sub_(offsets[:, None]).round_()
+
+    def _over_patches(self, planes: Tensor) -> Tensor:
+        """Sums of the values of each patch, (n, places), of images as for `_sums`."""
+        grey = planes.sum(dim=1, keepdim=True)
+        size, padding = self.patch_size, self.padding
+        grey = pad(grey, (padding,) * 4)  # of which pooling takes half a patch at most
+        return avg_pool2d(grey, size, stride=1, divisor_override=1).flatten(1)
 
     def _pooling(self) -> Tensor:
         """What each place counts in each cell: Tensor of shape (places, cells²), whole numbers."""

@@ -18,6 +18,7 @@ from redunet.features.patches import PatchFilters
 from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
 from redunet.features.scattering import Scattering
+from redunet.features.stacked_patches import StackedPatches
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
 from redunet.features.upright import Upright
@@ -64,9 +65,9 @@ def known_names() -> tuple[str, ...]:
 
 def _named(kind: str) -> Named | None:
     """The feature map of that name, None where there is none."""
-    size = kind.removeprefix("patches-")
-    if size != kind and size.isdecimal():
-        return Named(_patches("random", int(size)), learns=_always, random=True, local=True)
+    family, _, size = kind.rpartition("-")
+    if family in _SIZED and size.isdecimal():
+        return Named(_SIZED[family](int(size)), learns=_always, random=True, local=True)
     return _NAMED.get(kind)
 
 
@@ -80,8 +81,9 @@ def _features(name: str, value: Any) -> str:
         if all(_named(kind) for kind in kinds):
             return "+".join(kinds)
     raise SettingsError(
-        f"expected {name} to be one of {', '.join(_NAMED)}, patches-N with N the side of a patch, "
-        f"or several with + between them, got {value!r}"
+        f"expected {name} to be one of {', '.join(_NAMED)}, "
+        f"{' or '.join(f'{family}-N' for family in _SIZED)} with N the side of a patch, or several "
+        f"with + between them, got {value!r}"
     )
 
 
@@ -98,9 +100,10 @@ class FeatureSettings(Declared):
         fewer), "upright-scattering" (after the slant of the image is taken out), "patches" (filters
         that are patches of images), "patches-N" (patches of N pixels along each side, such as
         "patches-9"), "larger-patches" (two pixels wider than patches), "patches-kmeans" (centroids
-        of patches), "patch-planes" (correlations with patches at every position, for
-        ``shifts``), and of vectors "random-relu" (Gaussian projections, rectified) and "fourier"
-        (random Fourier features); or several of them side by side, such as
+        of patches), "stacked-patches" and "stacked-patches-N" (patches of responses to patches),
+        "patch-planes" (correlations with patches at every position, for ``shifts``), and of vectors
+        "random-relu" (Gaussian projections, rectified) and "fourier" (random Fourier features); or
+        several of them side by side, such as
         "patches+scattering".""",
         "str",
     )
@@ -273,6 +276,18 @@ def _patches(
     )
 
 
+def _stacked_patches(size: int | None = None) -> Callable[[FeatureSettings, Images], FeatureMap]:
+    return lambda settings, images: StackedPatches.learn(
+        images,
+        settings.seed if size is None else (settings.seed, size),
+        settings.n_filters,
+        settings.patch_size if size is None else size,
+        cells=settings.cells,
+        threshold=settings.threshold,
+        window=settings.window,
+    )
+
+
 def _patch_planes(settings: FeatureSettings, images: Images) -> FeatureMap:
     return PatchPlanes.learn(
         images,
@@ -324,8 +339,15 @@ _NAMED.update(
             _patches("random", wider=2), learns=_always, random=True, local=True
         ),
         "patches-kmeans": Named(_patches("kmeans"), learns=_always, random=True, local=True),
+        "stacked-patches": Named(_stacked_patches(), learns=_always, random=True, local=True),
         "patch-planes": Named(_patch_planes, learns=_always, random=True),
         "random-relu": Named(_random_relu, learns=_if_centred, random=True),
         "fourier": Named(_fourier, learns=_if_centred, random=True),
     }
 )
+
+_SIZED: dict[str, Callable[[int], Callable[[FeatureSettings, Images], FeatureMap]]] = {
+    "patches": lambda size: _patches("random", size),
+    "stacked-patches": _stacked_patches,
+}
+"""Maps whose name may end with the side of their patches."""

@@ -17,9 +17,12 @@ MOST_IN_A_ROW = 16
 
 def filter_figure(features: FeatureMap | None) -> list[Figure]:
     """The filters of a feature map that has some made of patches; nothing where it has none."""
-    found = [] if features is None else list(_with_filters(features))
-    views = [_view(one) for one in found if len(one.input_shape) == 2 or one.input_shape[2] == 3]
-    if not views:
+    found = [
+        one
+        for one in ([] if features is None else _with_filters(features))
+        if len(one.input_shape) == 2 or one.input_shape[2] == 3  # not of responses
+    ]
+    if not found:
         return []
     caption = "Weights of the filters that each patch of an image is multiplied by, each scaled so "
     caption += "that its largest is 1 in size; "
@@ -32,6 +35,7 @@ def filter_figure(features: FeatureMap | None) -> list[Figure]:
     most = max(len(one.filters) for one in found)
     if most > MOST_FILTERS:
         caption += f" The first {MOST_FILTERS} of {most:,} of each size."
+    views = list(map(_view, found))
     return [Figure("filters", "Filters of the feature map", caption, views, choose="filters")]
 
 

@@ -1,0 +1,191 @@
+"""Patches of patches: the responses of a few filters as an image, of which patches are taken again.
+
+The responses are rounded to whole numbers from 0 to 255, as pixels are, so what holds of patches of
+images holds of these: products and sums are exact, and features have the same bits in every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from redunet.errors import SettingsError
+from redunet.features.base import FeatureMap, register, state_of_parts
+from redunet.features.checks import check_nesting
+from redunet.features.patches import PatchFilters
+from redunet.features.root import rounded_root
+
+_FIRST = 16
+"""Filters of the first stage: more of them make better images, but worse features of these."""
+
+_FIRST_THRESHOLD = 0.1
+
+_FIRST_WINDOW = 1.0
+"""Pixels: windows overlap as those of a picture that is made half as large."""
+
+_SECOND_SIZE = 4
+"""Side of a patch of responses: twice as many pixels of the image, and the windows around them."""
+
+_LEAST_EIGENVALUE = 3.0
+"""Of the second stage: responses are whitened little, as their faint directions are noise."""
+
+_STEPS = 32
+"""Of the root of a response, to one."""
+
+_WHITE = 255
+
+_BATCH = 256
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class StackedPatches:
+    """Filters of images, and filters of the responses to them.
+
+    The roots of the first map's sums, in windows two pixels apart, are an image of half the size
+    with two channels a filter. The second map takes patches of it: what it responds to are things
+    of several parts. Made by `learn`.
+
+    Parameters
+    ----------
+    first : PatchFilters
+        Of images.
+    second : PatchFilters
+        Of images of ``first.cells`` × ``first.cells`` pixels and two channels for each filter of
+        the first.
+
+    Examples
+    --------
+    >>> images = np.random.RandomState(0).randint(0, 256, (20, 12, 12), dtype=np.uint8)
+    >>> features = StackedPatches.learn(images, seed=0, n_filters=10)
+    >>> features.second.input_shape  # 16 filters, two signs
+    (6, 6, 32)
+    >>> features(torch.from_numpy(images)).shape  # 2 signs · 10 filters · 2 · 2 cells
+    torch.Size([20, 80])
+    """
+
+    kind: ClassVar[str] = "stacked-patches"
+
+    first: PatchFilters
+    second: PatchFilters
+
+    def __post_init__(self) -> None:
+        check_nesting(self)
+        for stage in self.parts:
+            if not isinstance(stage, PatchFilters):
+                raise SettingsError(f"expected two maps of patches, got {stage.kind!r}")
+        if self.second.input_shape != (made := _image_shape(self.first)):
+            raise SettingsError(
+                f"expected a second map of images of shape {made}, as the first map makes them, "
+                f"got one for {self.second.input_shape}"
+            )
+
+    @classmethod
+    def learn(
+        cls,
+        images: Any,
+        seed: int | tuple[int, ...],
+        n_filters: int,
+        patch_size: int = 5,
+        *,
+        cells: int = 2,
+        threshold: float = 0.25,
+        window: float = 0.0,
+    ) -> StackedPatches:
+        """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
+
+        Images of the first task leak nothing from later ones. Patches lie across the edges, with
+        zeros around the image.
+
+        Parameters
+        ----------
+        images : array or Tensor of shape (n, *input_shape)
+        seed : int or tuple of int
+            Of the choice of patches.
+        n_filters : int
+            Of the second stage; the first one has 16.
+        patch_size : int, default=5
+            Side of the patches of images.
+        cells : int, default=2
+        threshold : float, default=0.25
+        window : float, default=0.0
+            As for `PatchFilters`, of the second stage; windows are measured in pixels of the image.
+        """
+        height, width = np.shape(images)[1:3]
+        first = PatchFilters.learn(
+            images,
+            seed,
+            _FIRST,
+            patch_size,
+            cells=min(height, width) // 2,
+            threshold=_FIRST_THRESHOLD,
+            window=_FIRST_WINDOW,
+            padding=patch_size // 2,
+        )
+        responses = [
+            _image(first, part).to(torch.uint8)
+            for part in torch.split(torch.as_tensor(images), _BATCH)
+        ]
+        second = PatchFilters.learn(
+            torch.cat(responses).numpy(),
+            (*((seed,) if isinstance(seed, int) else seed), _SECOND_SIZE),
+            n_filters,
+            _SECOND_SIZE,
+            cells=cells,
+            threshold=threshold,
+            window=window / 2,
+            padding=_SECOND_SIZE // 2,
+            least_eigenvalue=_LEAST_EIGENVALUE,
+        )
+        return cls(first, second)
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> StackedPatches:
+        """The map of its stages, by name."""
+        return cls(**parts)  # type: ignore[arg-type]
+
+    @property
+    def parts(self) -> tuple[PatchFilters, PatchFilters]:
+        """Both stages."""
+        return self.first, self.second
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The first stage's."""
+        return self.first.input_shape
+
+    @property
+    def n_features(self) -> int:
+        """The second stage's."""
+        return self.second.n_features
+
+    @property
+    def learnt_from_data(self) -> bool:
+        """The filters are made of images."""
+        return True
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d), of images, (n, *input_shape): filter, sign, row, column."""
+        parts = torch.split(X, _BATCH) if len(X) else (X,)
+        return torch.cat([self.second(_image(self.first, part)) for part in parts])
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What makes this map again: the states of both stages."""
+        return state_of_parts({"first": self.first, "second": self.second})
+
+
+def _image_shape(first: PatchFilters) -> tuple[int, int, int]:
+    """Height, width and channels of the images that a first stage makes."""
+    return first.cells, first.cells, 2 * len(first.filters)
+
+
+def _image(first: PatchFilters, X: Tensor) -> Tensor:
+    """Responses to a first stage's filters as images of whole numbers, (n, *_image_shape)."""
+    height, width, channels = _image_shape(first)
+    roots = rounded_root((first(X) * _STEPS**2).round_()).clamp_(max=_WHITE)
+    return roots.reshape(-1, channels, height, width).permute(0, 2, 3, 1)

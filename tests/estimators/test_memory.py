@@ -89,6 +89,21 @@ def test_moments_and_one_layer_are_all_that_is_held() -> None:
     assert memory.now == learnt + moved  # those after the last layer
 
 
+@pytest.mark.parametrize(("readout", "classes_copied"), [("regression", 0), ("pairwise", 3)])
+def test_without_layers_none_is_made_room_for(readout: str, classes_copied: int) -> None:
+    memory = Counting()
+    moments = ClassMoments(D, allocate=memory).update(X, Y)
+    learnt = memory.now
+    streamed = model(0, n_layers=0, readout=readout).remember(moments)
+    memory.most = 0
+    for _ in range(3):
+        streamed.predict(NEW)
+    assert memory.most == learnt + (K + classes_copied) * D**2
+    assert memory.now == learnt + K * D**2
+    kept = model(10**9, n_layers=0, readout=readout).fit(X, Y)
+    assert np.array_equal(kept.decision_function(NEW), streamed.decision_function(NEW))
+
+
 def test_features_and_readout_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     streamed, made = model(0).fit(X, Y), counted_passes(monkeypatch)
     streamed.predict(NEW)

@@ -137,7 +137,7 @@ def recipe_table(recipes: Mapping[str, Recipe]) -> Table:
     """Each recipe: what it is for, what it costs, what it reached, its settings."""
     table = Table(box=box.HORIZONTALS, show_header=False, show_lines=True, padding=(0, 1))
     table.add_column(no_wrap=True, style="bold")
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, recipe in recipes.items():
         settings = ", ".join(f"{key}={value}" for key, value in recipe.settings.items())
         said = {"Costs": recipe.cost, "Reached": recipe.reached, "Settings": settings}

@@ -169,6 +169,9 @@ class LayerStream(LayerSequence):
         if self._kept is not None:
             yield from self._kept
             return
+        if not self._schedule.n_layers:  # nothing moves, and a pass would take memory for layers
+            self._last, self._rates = (self.first, self._means), ()
+            return
         layers = []
         going = Pass(self._first, self._coding, self._means, reuse=reuse, device=self._device)
         for layer in self._steps(going):

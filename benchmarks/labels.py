@@ -22,7 +22,7 @@ from redunet.estimators.lazy import StreamingWarning
 RECIPES = {
     "digits": ("defaults", "directions", "embeddings", "images-fast"),
     "mnist": ("paper-mnist", "images-fast", "images-fixed", "directions"),
-    "fashion_mnist": ("paper-mnist", "images-small", "images-plain"),
+    "fashion_mnist": ("paper-mnist", "images-small"),
     "cifar10": ("paper-cifar10", "images-small", "images-cpu", "images-best"),
     "clinc150": ("defaults", "directions", "embeddings", "embeddings-wide"),
 }

@@ -12,9 +12,12 @@ from PIL import Image
 
 from benchmarks import inside
 from redunet.estimators.recipes import RECIPES
+from redunet.features import FeatureSettings
 from redunet.report.look import AFTER, BEFORE
+from redunet.report.numbers import over_seeds
 from redunet.report.readme import filled
 from tests.records import README, record
+from tests.records import RECIPES as RECIPE_PAGE
 
 PAGE = inside.PAGE.read_text(encoding="utf-8")
 WORDS = " ".join(PAGE.split())
@@ -104,6 +107,44 @@ def test_layers_and_pairs_on_mnist() -> None:
         f"one layer and pairs {reached['redunet']:.4f}" in WORDS
     )
     assert f"the same network reaches {reached['redunet']:.4f} on MNIST" in " ".join(README.split())
+
+
+def test_pairs_on_fashion_mnist() -> None:
+    whole = record("images-plain-fashion_mnist")
+    reached = {
+        one["method"]: over_seeds([[run["tasks"][-1]["accuracy"]] for run in one["runs"]])[0]
+        for one in whole["methods"]
+    }
+    pairs, ridge = (f"{reached[name].mean:.4f}" for name in ("redunet", "ridge"))
+    assert f"ridge regression reaches {ridge} and pairs {pairs}" in WORDS
+    (network,) = (one for one in whole["methods"] if one["method"] == "redunet")
+    assert (network["settings"]["n_layers"], network["settings"]["readout"]) == (0, "pairwise")
+
+
+def test_what_a_second_stage_is_worth_on_held_out_images() -> None:
+    words = " ".join(RECIPE_PAGE.split())
+    stacked, patches = (
+        record(f"tune/{name}-fashion_mnist-redunet") for name in ("images-plain", "patch-sizes")
+    )
+    rivals = record("tune/images-plain-fashion_mnist-rivals")
+    best: dict[str, float] = {}
+    for one in (*stacked["candidates"], *rivals["candidates"]):
+        accuracy = max(best.get(one["readout"], 0.0), one["held_out_accuracy"])
+        best[one["readout"]] = accuracy
+    assert (
+        f"pairs reach {best['pairwise']:.4f} on these features, ridge regression "
+        f"{best['regression']:.4f} and a linear discriminant {best['discriminant']:.4f}" in words
+    )
+    alone = patches["chosen"]["held_out"]
+    assert alone["readout"] == "pairwise"
+    assert f"pairs reach {alone['held_out_accuracy']:.4f} there" in words
+    kinds = [one["settings"]["features"] for one in (stacked, patches)]
+    assert kinds == [
+        "patches-5+patches-8+stacked-patches-3+stacked-patches-5",
+        "patches-5+patches-6+patches-8+patches-9",
+    ]
+    same = [name for name in FeatureSettings.names() if name != "features"]
+    assert all(stacked["settings"][name] == patches["settings"][name] for name in same)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ def learn_in_orders(
     progress("all classes at once", 0.0)
     joint = experiment.estimator(features, device, "2GB").fit(*pooled(own, "train"))
     joint_hash = file_hash(joint)
+    n_features, samples = joint.moments_.n_features, sum(joint.moments_.counts)
+    del joint  # two models may not fit in memory
     rows = []
     for number, seed in enumerate(seeds, 1):
         progress(f"order {number} of {len(seeds)}", number / (len(seeds) + 1))
@@ -80,8 +82,8 @@ def learn_in_orders(
         "methods": [],
         "orders": {
             "features_learnt_from_data": features is not None and features.learnt_from_data,
-            "n_features": joint.moments_.n_features,
-            "samples": sum(joint.moments_.counts),
+            "n_features": n_features,
+            "samples": samples,
             "joint_sha256": joint_hash,
             "files": len({joint_hash, *(row["sha256"] for row in rows)}),
             "settings": {**experiment.stream_settings, **experiment.model_settings},

@@ -21,23 +21,24 @@ from redunet.features.patches import PatchFilters
 from redunet.features.root import rounded_root
 
 _FIRST = 16
-"""Filters of the first stage: more of them make better images, but worse features of these."""
+"""Filters of the first stage; with 8 or 32 fewer held-out images were labelled correctly."""
 
 _FIRST_THRESHOLD = 0.1
 
 _FIRST_WINDOW = 1.0
-"""Pixels: windows overlap as those of a picture that is made half as large."""
+"""In pixels: the windows, two pixels apart, overlap."""
 
 _SECOND_SIZE = 4
-"""Side of a patch of responses: twice as many pixels of the image, and the windows around them."""
+"""Side of a patch of responses; it covers twice as many pixels of the image, and a little more."""
 
 _LEAST_EIGENVALUE = 3.0
-"""Of the second stage: responses are whitened little, as their faint directions are noise."""
+"""Of the second stage: whitening as strong as that of images labelled fewer correctly."""
 
 _STEPS = 32
-"""Of the root of a response, to one."""
+"""Steps of the grid that roots of responses are rounded to, to one."""
 
 _WHITE = 255
+"""The largest pixel; roots beyond it are cut off."""
 
 _BATCH = 256
 

@@ -142,9 +142,11 @@ def recipes_table(records: Sequence[Record]) -> str:
         kept = {method: theirs[method] for method in WITH_EXEMPLARS if method in theirs}
         name = max(kept, key=lambda method: kept[method].mean, default=None)
         paper = [values[-1] for values in paper_rows(record).values()]
+        settings = {method["method"]: method["settings"] for method in record["methods"]}
+        without = "" if settings["redunet"]["n_layers"] else ", no layers"
         rows.append(
             [
-                f"{record['title']}, {record['recipe']}",
+                f"{record['title']}, {record['recipe']}{without}",
                 shown(reached["redunet"], 4),
                 UNKNOWN if best is None else f"{shown(reached[best], 4)} ({names[best]})",
                 three(paper[0]) if paper else UNKNOWN,

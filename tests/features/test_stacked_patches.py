@@ -32,7 +32,7 @@ def sums(features: PatchFilters, images: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def test_the_features_are_what_two_stages_give_patch_after_patch() -> None:
-    first, second = FEATURES.parts
+    first, second = FEATURES.first, FEATURES.second
     assert (first.cells, first.window, first.padding, second.window) == (7, 1.0, 2, 2.0)
     made = np.minimum(np.round(32 * np.sqrt(sums(first, IMAGES[:3]))), 255)
     assert 20 < made.max() < 255

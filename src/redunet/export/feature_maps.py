@@ -205,7 +205,7 @@ class Stacked(nn.Module):
 
     def __init__(self, features: StackedPatches) -> None:
         super().__init__()
-        self.first, self.second = map(Filtered, features.parts)
+        self.first, self.second = Filtered(features.first), Filtered(features.second)
         self.roots, self.steps = Roots(stacked_patches._STEPS), float(stacked_patches._STEPS)
         self.white = float(stacked_patches._WHITE)
         height, width, channels = features.second.input_shape

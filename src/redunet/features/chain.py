@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +9,8 @@ import torch
 from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
-from redunet.features.base import FeatureMap, register, state_of_parts
-from redunet.features.checks import check_nesting
+from redunet.features.base import FeatureMap, register
+from redunet.features.stages import Stages
 from redunet.features.standardize import Standardize
 
 _BATCH = 512
@@ -19,7 +18,7 @@ _BATCH = 512
 
 @register
 @dataclass(frozen=True)
-class Chain:
+class Chain(Stages):
     """The second map of what the first one gives.
 
     Parameters
@@ -37,11 +36,8 @@ class Chain:
 
     kind: ClassVar[str] = "chain"
 
-    first: FeatureMap
-    second: FeatureMap
-
     def __post_init__(self) -> None:
-        check_nesting(self)
+        super().__post_init__()
         if self.second.input_shape != (self.first.n_features,):
             raise SettingsError(
                 f"expected a second map of vectors of {self.first.n_features} features, "
@@ -66,35 +62,6 @@ class Chain:
         vectors = [first(part.to(device)).cpu() for part in parts]
         return cls(first, Standardize.learn(torch.cat(vectors), per="pixel"))
 
-    @classmethod
-    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> Chain:
-        """The map of its parts, by name."""
-        return cls(**parts)
-
-    @property
-    def parts(self) -> tuple[FeatureMap, ...]:
-        """Both maps."""
-        return self.first, self.second
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The first map's."""
-        return self.first.input_shape
-
-    @property
-    def n_features(self) -> int:
-        """The second map's."""
-        return self.second.n_features
-
-    @property
-    def learnt_from_data(self) -> bool:
-        """Whether either map was."""
-        return self.first.learnt_from_data or self.second.learnt_from_data
-
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of raw samples, (n, *input_shape)."""
         return self.second(self.first(X))
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again: the states of both."""
-        return state_of_parts({"first": self.first, "second": self.second})

@@ -6,7 +6,6 @@ images holds of these: products and sums are exact, and features have the same b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,10 +14,10 @@ import torch
 from torch import Tensor
 
 from redunet.errors import SettingsError
-from redunet.features.base import FeatureMap, register, state_of_parts
-from redunet.features.checks import check_nesting
+from redunet.features.base import register
 from redunet.features.patches import PatchFilters
 from redunet.features.root import rounded_root
+from redunet.features.stages import Stages
 
 _FIRST = 16
 """Filters of the first stage; with 8 or 32 fewer held-out images were labelled correctly."""
@@ -45,7 +44,7 @@ _BATCH = 256
 
 @register
 @dataclass(frozen=True, eq=False)
-class StackedPatches:
+class StackedPatches(Stages):
     """Filters of images, and filters of the responses to them.
 
     The roots of the first map's sums, in windows two pixels apart, are an image of half the size
@@ -76,7 +75,7 @@ class StackedPatches:
     second: PatchFilters
 
     def __post_init__(self) -> None:
-        check_nesting(self)
+        super().__post_init__()
         for stage in self.parts:
             if not isinstance(stage, PatchFilters):
                 raise SettingsError(f"expected two maps of patches, got {stage.kind!r}")
@@ -145,39 +144,10 @@ class StackedPatches:
         )
         return cls(first, second)
 
-    @classmethod
-    def from_parts(cls, parts: Mapping[str, FeatureMap]) -> StackedPatches:
-        """The map of its stages, by name."""
-        return cls(**parts)  # type: ignore[arg-type]
-
-    @property
-    def parts(self) -> tuple[PatchFilters, PatchFilters]:
-        """Both stages."""
-        return self.first, self.second
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The first stage's."""
-        return self.first.input_shape
-
-    @property
-    def n_features(self) -> int:
-        """The second stage's."""
-        return self.second.n_features
-
-    @property
-    def learnt_from_data(self) -> bool:
-        """The filters are made of images."""
-        return True
-
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, *input_shape): filter, sign, row, column."""
         parts = torch.split(X, _BATCH) if len(X) else (X,)
         return torch.cat([self.second(_image(self.first, part)) for part in parts])
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again: the states of both stages."""
-        return state_of_parts({"first": self.first, "second": self.second})
 
 
 def _image_shape(first: PatchFilters) -> tuple[int, int, int]:

@@ -88,6 +88,7 @@ def test_the_committed_record_of_digits_is_what_comes_of_it_here(tmp_path: Path)
         ("orders-digits", 25, 1198),
         ("orders-mnist", 5, 60000),
         ("orders-mnist-scattering", 5, 10000),
+        ("orders-images-plain-fashion_mnist", 1, 60000),
     ],
 )
 def test_the_committed_records_say_one_file(name: str, orders: int, samples: int) -> None:

@@ -39,7 +39,8 @@ SET = ("--set", "n_filters=4")
 def test_a_recipe_is_a_plan_that_can_be_carried_out(name: str) -> None:
     plan = Experiment.of("mnist", recipe=name).plan
     assert plan.data == "mnist"
-    assert {re.sub(r"-\d+$", "", kind) for kind in plan.kinds} <= set(known_names())
+    families = {re.sub(r"^upright-|-\d+$", "", kind) for kind in plan.kinds}
+    assert families <= set(known_names())
     assert plan == Plan(data="mnist", **RECIPES[name].settings)
     assert plan.network().to_dict().items() <= plan.to_dict().items()
     assert not RECIPES[name].settings.keys() & {*StreamSettings.names(), "seed"}

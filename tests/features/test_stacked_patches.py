@@ -37,7 +37,7 @@ def test_the_features_are_what_two_stages_give_patch_after_patch() -> None:
     made = np.minimum(np.round(32 * np.sqrt(sums(first, IMAGES[:3]))), 255)
     assert 20 < made.max() < 255
     assert made.std() > 5
-    images = made.reshape(3, 32, 7, 7).transpose(0, 2, 3, 1)
+    images = made.reshape(3, 64, 7, 7).transpose(0, 2, 3, 1)
     expected = sums(second, images).reshape(3, -1)
     mine = FEATURES(torch.from_numpy(IMAGES[:3])).numpy()
     assert mine.shape == (3, 2 * 10 * 3 * 3)
@@ -45,6 +45,12 @@ def test_the_features_are_what_two_stages_give_patch_after_patch() -> None:
     np.testing.assert_allclose(mine, expected, atol=0.02 * expected.max())
     assert np.median(np.abs(mine - expected)) < 2e-3 * expected.mean()
     assert expected.mean() > 0.1
+
+
+def test_grey_images_have_half_as_many_filters_in_the_first_stage() -> None:
+    for grey in (IMAGES[..., 0], IMAGES[..., :1]):
+        assert len(StackedPatches.learn(grey, 0, 10, patch_size=4).first.filters) == 16
+    assert len(FEATURES.first.filters) == 32
 
 
 def test_large_responses_are_cut_off_at_the_largest_pixel() -> None:
@@ -77,10 +83,10 @@ def test_seeds_and_sizes_have_filters_of_their_own() -> None:
 
 
 def test_what_it_cannot_be_made_of_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"images of shape \(7, 7, 32\), .* \(14, 14, 3\)"):
+    with pytest.raises(SettingsError, match=r"images of shape \(7, 7, 64\), .* \(14, 14, 3\)"):
         StackedPatches(FEATURES.first, FEATURES.first)
     with pytest.raises(SettingsError, match="two maps of patches, got 'flatten'"):
-        StackedPatches(FEATURES.first, Flatten((7, 7, 32)))  # type: ignore[arg-type]
+        StackedPatches(FEATURES.first, Flatten((7, 7, 64)))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="whole pixel values"):
         FEATURES(torch.from_numpy(IMAGES / 255))
     with pytest.raises(DataError, match="got none"):

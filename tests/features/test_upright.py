@@ -111,6 +111,25 @@ def test_settings_name_it() -> None:
     assert not settings.needs_images
 
 
+@pytest.mark.parametrize("kind", ["patches", "patches-3", "stacked-patches-3", "patches-kmeans"])
+def test_settings_name_filters_of_upright_images(kind: str) -> None:
+    images = np.random.RandomState(0).randint(0, 256, (40, 9, 9), dtype=np.uint8)
+    changes: dict[str, Any] = {"n_filters": 4, "patch_size": 4, "standardized": False}
+    found = FeatureSettings(features=f"upright-{kind}", **changes)
+    plain = FeatureSettings(features=kind, **changes).features_from(upright(images))
+    assert found.needs_images
+    assert found.random_features
+    mine, wanted = found.features_from(images), Upright(plain)
+    assert torch.equal(mine(torch.from_numpy(images)), wanted(torch.from_numpy(images)))
+    assert mine.learnt_from_data
+
+
+@pytest.mark.parametrize("kind", ["pixels", "patch-planes", "none", "", "upright-pixels"])
+def test_settings_name_no_upright_maps_of_other_kinds(kind: str) -> None:
+    with pytest.raises(SettingsError, match="upright- before scattering or patches"):
+        FeatureSettings(features=f"upright-{kind}")
+
+
 def test_vectors_and_fractions_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"expected a map of images, got one for"):
         Upright(Flatten((5,)))

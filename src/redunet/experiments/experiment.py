@@ -258,5 +258,6 @@ def settings_help() -> str:
     kinds = ", ".join(known_names())
     return (
         f"Settings of the stream: {stream}. Of the model: {model}. Features: {kinds}, "
-        f"patches-N, stacked-patches-N, or several with + between them."
+        f"patches-N, stacked-patches-N, upright- before scattering or patches, or several with + "
+        f"between them."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from redunet.errors import SettingsError
@@ -21,7 +21,7 @@ from redunet.features.scattering import Scattering
 from redunet.features.stacked_patches import StackedPatches
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
-from redunet.features.upright import Upright
+from redunet.features.upright import Upright, upright_pixels
 from redunet.validation import Declared, choice, flag, number, setting, whole
 
 Images = Any
@@ -65,6 +65,9 @@ def known_names() -> tuple[str, ...]:
 
 def _named(kind: str) -> Named | None:
     """The feature map of that name, None where there is none."""
+    if kind.startswith(_UPRIGHT):
+        plain = _named(kind.removeprefix(_UPRIGHT))
+        return replace(plain, make=_upright(plain)) if plain and plain.local else None
     family, _, size = kind.rpartition("-")
     if family in _SIZED and size.isdecimal():
         return Named(_SIZED[family](int(size)), learns=_always, random=True, local=True)
@@ -82,8 +85,8 @@ def _features(name: str, value: Any) -> str:
             return "+".join(kinds)
     raise SettingsError(
         f"expected {name} to be one of {', '.join(_NAMED)}, "
-        f"{' or '.join(f'{family}-N' for family in _SIZED)} with N the side of a patch, or several "
-        f"with + between them, got {value!r}"
+        f"{' or '.join(f'{family}-N' for family in _SIZED)} with N the side of a patch, "
+        f"{_UPRIGHT} before scattering or patches, or several with + between them, got {value!r}"
     )
 
 
@@ -97,13 +100,13 @@ class FeatureSettings(Declared):
         """The feature map: "pixels", "standardize-all" (one mean and deviation for all values),
         "standardize-columns" (one for each column or pixel), "lift" (random Gaussian kernels,
         rectified), "lift-linear" (not rectified), "scattering", "finer-scattering" (one scale
-        fewer), "upright-scattering" (after the slant of the image is taken out), "patches" (filters
-        that are patches of images), "patches-N" (patches of N pixels along each side, such as
-        "patches-9"), "larger-patches" (two pixels wider than patches), "patches-kmeans" (centroids
-        of patches), "stacked-patches" and "stacked-patches-N" (patches of responses to patches),
-        "patch-planes" (correlations with patches at every position, for ``shifts``), and of vectors
-        "random-relu" (Gaussian projections, rectified) and "fourier" (random Fourier features); or
-        several of them side by side, such as
+        fewer), "patches" (filters that are patches of images), "patches-N" (patches of N pixels
+        along each side, such as "patches-9"), "larger-patches" (two pixels wider than patches),
+        "patches-kmeans" (centroids of patches), "stacked-patches" and "stacked-patches-N" (patches
+        of responses to patches), any of these after "upright-", such as "upright-scattering" (the
+        slant of the image is taken out first), "patch-planes" (correlations with patches at every
+        position, for ``shifts``), and of vectors "random-relu" (Gaussian projections, rectified)
+        and "fourier" (random Fourier features); or several of them side by side, such as
         "patches+scattering".""",
         "str",
     )
@@ -255,8 +258,15 @@ def _scattering(fewer: int) -> Callable[[FeatureSettings, Images], FeatureMap]:
     )
 
 
-def _upright_scattering(settings: FeatureSettings, images: Images) -> FeatureMap:
-    return Upright(_scattering(fewer=0)(settings, images))
+def _upright(plain: Named) -> Callable[[FeatureSettings, Images], FeatureMap]:
+    """The map of upright images, learnt from upright images where it is learnt."""
+
+    def make(settings: FeatureSettings, images: Images) -> FeatureMap:
+        if plain.learns(settings):
+            images = upright_pixels(images)
+        return Upright(plain.make(settings, images))
+
+    return make
 
 
 def _patches(
@@ -333,7 +343,6 @@ _NAMED.update(
         "lift-linear": Named(_lift(relu=False), random=True),
         "scattering": Named(_scattering(fewer=0), local=True),
         "finer-scattering": Named(_scattering(fewer=1), local=True),
-        "upright-scattering": Named(_upright_scattering, local=True),
         "patches": Named(_patches("random"), learns=_always, random=True, local=True),
         "larger-patches": Named(
             _patches("random", wider=2), learns=_always, random=True, local=True
@@ -345,6 +354,9 @@ _NAMED.update(
         "fourier": Named(_fourier, learns=_if_centred, random=True),
     }
 )
+
+_UPRIGHT = "upright-"
+"""Before the name of scattering or patches: of images whose slant is taken out first."""
 
 _SIZED: dict[str, Callable[[int], Callable[[FeatureSettings, Images], FeatureMap]]] = {
     "patches": lambda size: _patches("random", size),

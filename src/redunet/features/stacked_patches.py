@@ -6,6 +6,7 @@ images holds of these: products and sums are exact, and features have the same b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,8 +20,11 @@ from redunet.features.patches import PatchFilters
 from redunet.features.root import rounded_root
 from redunet.features.stages import Stages
 
-_FIRST = 16
-"""Filters of the first stage; 8, 32 and 64 were no better on held-out images."""
+_FIRST_OF_GREY, _FIRST_OF_COLOURS = 16, 32
+"""Filters of the first stage, for images of one channel and of more.
+
+On held-out grey images 8, 32 and 64 were no better than 16; on held-out colour images 32 were.
+"""
 
 _FIRST_THRESHOLD = 0.1
 
@@ -108,7 +112,7 @@ class StackedPatches(Stages):
         seed : int or tuple of int
             Of the choice of patches.
         n_filters : int
-            Of the second stage; the first one has 16.
+            Of the second stage; the first one has 16, and 32 for images of several channels.
         patch_size : int, default=5
             Side of the patches of images.
         cells : int, default=2
@@ -116,11 +120,11 @@ class StackedPatches(Stages):
         window : float, default=0.0
             As for `PatchFilters`, of the second stage; windows are measured in pixels of the image.
         """
-        height, width = np.shape(images)[1:3]
+        height, width, *channels = np.shape(images)[1:]
         first = PatchFilters.learn(
             images,
             seed,
-            _FIRST,
+            _FIRST_OF_GREY if math.prod(channels) == 1 else _FIRST_OF_COLOURS,
             patch_size,
             cells=min(height, width) // 2,
             threshold=_FIRST_THRESHOLD,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet.features.base import register
@@ -20,6 +22,9 @@ _STEEPEST = 1.0
 
 _BATCH_BYTES = 2**26
 """What the weights of one pass may take."""
+
+_IMAGES = 1024
+"""How many images are held in double precision at a time while a map is learnt from all of them."""
 
 
 @register
@@ -51,16 +56,27 @@ class Upright(OfImages):
 
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width[, channels])."""
-        X = whole_pixels(X, 255)
-        height, width, channels = (*self.input_shape, 1)[:3]
-        shape = height, width, channels
-        rows, columns = (
-            torch.arange(side, dtype=torch.float64, device=X.device) for side in (height, width)
-        )
-        per_pass = max(1, _BATCH_BYTES // (height * width * width * X.element_size()))
-        images = torch.split(X.reshape(-1, *shape), per_pass)
-        upright = [put_upright(some, shape, rows, columns) for some in images]
-        return self.plain(torch.cat(upright).reshape(X.shape))
+        return self.plain(_all_upright(X))
+
+
+def upright_pixels(images: Any) -> NDArray[np.uint8]:
+    """Images of whole numbers from 0 to 255, (n, height, width[, channels]), upright."""
+    parts = torch.split(torch.as_tensor(np.asarray(images)), _IMAGES)
+    return torch.cat([_all_upright(part).to(torch.uint8) for part in parts]).numpy()
+
+
+def _all_upright(X: Tensor) -> Tensor:
+    """Images as for `Upright`, upright and in the middle, with the shape that they had."""
+    X = whole_pixels(X, 255)
+    height, width, channels = (*X.shape[1:], 1)[:3]
+    shape = height, width, channels
+    rows, columns = (
+        torch.arange(side, dtype=torch.float64, device=X.device) for side in (height, width)
+    )
+    per_pass = max(1, _BATCH_BYTES // (height * width * width * X.element_size()))
+    images = torch.split(X.reshape(-1, *shape), per_pass)
+    upright = [put_upright(some, shape, rows, columns) for some in images]
+    return torch.cat(upright).reshape(X.shape)
 
 
 def put_upright(

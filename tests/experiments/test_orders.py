@@ -89,6 +89,9 @@ def test_the_committed_record_of_digits_is_what_comes_of_it_here(tmp_path: Path)
         ("orders-mnist", 5, 60000),
         ("orders-mnist-scattering", 5, 10000),
         ("orders-images-plain-fashion_mnist", 1, 60000),
+        ("orders-images-written-mnist", 1, 60000),
+        ("orders-images-cpu-cifar10", 1, 50000),
+        ("orders-images-fast-mnist", 1, 60000),
     ],
 )
 def test_the_committed_records_say_one_file(name: str, orders: int, samples: int) -> None:

@@ -99,6 +99,10 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "lda": {"shrinkage": 0.0001},
         "ridge": {"ridge": 0.0003},
     },
+    ("images-written", "mnist"): {
+        "lda": {"shrinkage": 1e-05},
+        "ridge": {"ridge": 0.0001},
+    },
     ("images-fixed", "mnist"): {
         "lda": {"shrinkage": 1e-05},
         "ridge": {"ridge": 0.0001},

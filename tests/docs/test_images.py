@@ -99,7 +99,7 @@ def test_layers_and_pairs() -> None:
 def test_layers_and_pairs_on_mnist() -> None:
     reached = {
         one["method"]: one["runs"][0]["tasks"][-1]["accuracy"]
-        for one in record("images-fixed-mnist-pairwise")["methods"]
+        for one in record("images-fixed-mnist")["methods"]
     }
     assert reached["lda"] == reached["ridge"]
     assert (

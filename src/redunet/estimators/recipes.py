@@ -183,8 +183,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "images-fixed": Recipe(
             "Features fixed in advance, which hold nobody's images: written signs and the like.",
             "6,944 features of grey images of 28 x 28 pixels, a file of 1.9 GB for ten classes; "
-            "wants a GPU with 20 GB.",
-            "MNIST 0.9946 (results/images-fixed-mnist.json).",
+            "half an hour and 20 GB of memory for MNIST's five tasks on two cores.",
+            "MNIST 0.9956 (results/images-fixed-mnist.json).",
             {
                 "features": "scattering+upright-scattering",
                 "n_scales": 3,
@@ -196,8 +196,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "step": 0.2,
                 "step_kind": "relative",
                 "sharpness": 10.0,
-                "readout": "regression",
-                "ridge": 0.001,
+                "readout": "pairwise",
+                "ridge": 0.01,
             },
         ),
         "images-small": Recipe(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
     from redunet.estimators.classifier import ReduNetClassifier
     from redunet.estimators.coverage import CoverageWarning
+    from redunet.estimators.ensemble import EnsembleClassifier
     from redunet.estimators.fecam import FeCAM
     from redunet.estimators.klda import KLDA
     from redunet.estimators.lazy import StreamingWarning
@@ -61,6 +62,7 @@ _HOMES = {
     "CoverageWarning": "estimators.coverage",
     "DataError": "errors",
     "DataTypeError": "errors",
+    "EnsembleClassifier": "estimators.ensemble",
     "FeCAM": "estimators.fecam",
     "FileAccessError": "errors",
     "GroupError": "errors",
@@ -101,6 +103,7 @@ __all__ = [
     "CoverageWarning",
     "DataError",
     "DataTypeError",
+    "EnsembleClassifier",
     "FeCAM",
     "FileAccessError",
     "GroupError",

@@ -210,10 +210,10 @@ def test_what_does_not_fit_is_refused_in_one_line(model: ShiftInvariantClassifie
         model.predict(np.ones((2, 7, 7)))
     with pytest.raises(SettingsError, match="expected n_components below n_features = 10, got 10"):
         ShiftInvariantClassifier(n_components=10).fit(X, y).predict(X)
-    with pytest.raises(DataTypeError, match="expected moments of shifts, got moments of vectors"):
+    with pytest.raises(DataTypeError, match="expected moments of shifts for a"):
         ShiftInvariantClassifier().remember(NearestMean().fit(X, y).moments_)
     for other in (ReduNetClassifier(), NearestMean()):
-        with pytest.raises(DataTypeError, match="got moments of shifts: only"):
+        with pytest.raises(DataTypeError, match="got moments of shifts: fit"):
             other.remember(model.moments_)
     with pytest.raises(DataTypeError, match="expected a ShiftInvariantClassifier to merge"):
         new(model).remember(model.moments_).merge(NearestMean().fit(X, y))

@@ -42,7 +42,7 @@ class Squares:
 @pytest.fixture
 def registered() -> Iterator[None]:
     register(Squares)
-    register_name("squares", Named(lambda own, samples: Squares(samples.shape[1:])))
+    register_name("squares", Named(lambda own, samples, device: Squares(samples.shape[1:])))
     yield
     del base._KINDS["squares"], settings._NAMED["squares"]
 

@@ -214,6 +214,13 @@ def compare(
             help="Compare ReduNet with joint training, first seed; by default if --ablate."
         ),
     ] = None,
+    checkpoints: Annotated[
+        bool,
+        typer.Option(
+            help="Save models after each task, so that an unfinished run is resumed from there; "
+            "without, it learns its finished tasks once more."
+        ),
+    ] = True,
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = "2GB",
@@ -255,6 +262,7 @@ def compare(
             test=test,
             ablate=ablate,
             joint=joint,
+            checkpoints=checkpoints,
             device=device,
             memory=memory,
             data_dir=data_dir,

@@ -12,7 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -64,6 +64,9 @@ class ClassMoments:
     >>> both - both.select([1]) == both.drop([1])
     True
     """
+
+    of_what: ClassVar[str] = "moments of vectors"
+    """For messages."""
 
     def __init__(
         self,

@@ -4,7 +4,8 @@
 methods with the same face: `NearestMean`, `LinearDiscriminant`,
 `QuadraticDiscriminant` and `Ridge`, and those of other papers on continual learning,
 `AIR`, `FeCAM`, `KLDA`, `RanPAC` and `SLDA`. `ShiftInvariantClassifier` is the network
-of all shifts of its samples. `load` reads any of their files.
+of all shifts of its samples, and `EnsembleClassifier` averages the scores of several models.
+`load` reads any of their files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from redunet.estimators.air import AIR
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.fecam import FeCAM
 from redunet.estimators.klda import KLDA
 from redunet.estimators.linear_discriminant import LinearDiscriminant
@@ -37,6 +39,7 @@ __all__ = [
     "KLDA",
     "SLDA",
     "ClosedForm",
+    "EnsembleClassifier",
     "Estimator",
     "FeCAM",
     "LinearDiscriminant",
@@ -49,6 +52,7 @@ __all__ = [
     "Ridge",
     "ShiftInvariantClassifier",
     "estimator_named",
+    "kind_of",
     "load",
     "register",
 ]
@@ -142,7 +146,7 @@ def load(
         read = Model.load(path, _checked)
     else:
         read = load_share(path, _checked_network, ranks)
-    model = _kind_of(read.settings)._restored(read)
+    model = kind_of(read.settings)._restored(read)
     here = {"device": device, "memory": memory}
     own = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in here.items() if name in own})
@@ -151,12 +155,12 @@ def load(
 
 def _checked(settings: Any) -> dict[str, Any]:
     """The settings in a file, checked."""
-    return _kind_of(settings)._made_with(settings)._plain_settings()
+    return kind_of(settings)._made_with(settings)._plain_settings()
 
 
 def _checked_network(settings: Any) -> dict[str, Any]:
     """The same of a network; others have nothing to share among processes but sums."""
-    if _kind_of(settings) is not ReduNetClassifier:
+    if kind_of(settings) is not ReduNetClassifier:
         raise SettingsError(
             f"expected the model of a network in a group of processes, got {settings['kind']!r}: "
             f"use one process"
@@ -164,13 +168,14 @@ def _checked_network(settings: Any) -> dict[str, Any]:
     return _checked(settings)
 
 
-def _kind_of(settings: dict[str, Any]) -> type[Estimator]:
+def kind_of(settings: Any) -> type[Estimator]:
     """The estimator whose settings a file has; those of a network name no kind."""
     kind = settings.get("kind")
     if kind is None:
         return ReduNetClassifier
-    if kind == ShiftInvariantClassifier.kind:
-        return ShiftInvariantClassifier
+    for other in (ShiftInvariantClassifier, EnsembleClassifier):
+        if kind == other.kind:
+            return other
     if kind not in CLOSED_FORM:
         raise SettingsError(
             f"expected an estimator among {', '.join(CLOSED_FORM)}, got {kind!r}: "

@@ -240,17 +240,17 @@ class MomentEstimator(Fitted):
         -------
         self
         """
+        if type(moments) is not self._remembers:
+            raise DataTypeError(
+                f"expected {self._remembers.of_what} for a {type(self).__name__}, got "
+                f"{moments.of_what}: fit the model instead"
+            )
         n_columns = self._embedding().n_columns(moments.n_features)
         embedding = self._full_embedding(n_columns)
         if embedding.n_features(n_columns) != moments.n_features:
             raise DataError(
                 f"expected moments of {embedding.n_features(n_columns)} features, got "
                 f"{moments.n_features}: pass moments learnt through the same features"
-            )
-        if type(moments) is not self._remembers:
-            raise DataTypeError(
-                f"expected moments of vectors for a {type(self).__name__}, got moments of shifts: "
-                f"only a ShiftInvariantClassifier is made of these"
             )
         self._check_parameters(moments.n_features)
         return self._set_moments(State(embedding, None, moments), moments)

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from redunet.core.allocation import Allocate
+from redunet.core.grouped_moments import PREFIX, GroupedMoments
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.packing import FIRST_NAMES, NAMES
 from redunet.core.shifts.moments import NAMES as SHIFT_NAMES
@@ -22,9 +23,6 @@ from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.sharing import refuse_part
 from redunet.estimators.state import State
-
-_LARGE = {*NAMES, *SHIFT_NAMES}
-"""Names of tensors that are moments."""
 
 SELF_LABELLED = "self_labelled."
 """What the names of tensors begin with that are about samples which the model labelled itself."""
@@ -70,7 +68,7 @@ class Model:
         tensors, content = storage.load(path, allocate)
         # Copies of all but the moments: what was read is one buffer, and not to be kept for them.
         small = {
-            name: tensor.clone() if name.removeprefix(SELF_LABELLED) not in _LARGE else tensor
+            name: tensor if is_of_moments(name.removeprefix(SELF_LABELLED)) else tensor.clone()
             for name, tensor in tensors.items()
         }
         try:
@@ -145,9 +143,16 @@ class Model:
         return state.moments.to_tensors() | own, content
 
 
+def is_of_moments(name: str) -> bool:
+    """Whether a tensor of that name holds moments."""
+    return name in {*NAMES, *SHIFT_NAMES} or name.startswith(PREFIX)
+
+
 def _moments(labels: list[Label], tensors: dict[str, Tensor], allocate: Allocate) -> ClassMoments:
-    """The moments of classes, of vectors or of shifts, whichever the tensors are of."""
-    kind = ShiftMoments if "correlations" in tensors else ClassMoments
+    """The moments of classes, of vectors, groups or shifts, whichever the tensors are of."""
+    kind: type[ClassMoments] = ShiftMoments if "correlations" in tensors else ClassMoments
+    if any(name.startswith(PREFIX) for name in tensors):
+        kind = GroupedMoments
     return kind.from_tensors(labels, tensors, allocate)
 
 

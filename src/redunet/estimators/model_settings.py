@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from redunet.core.shifts.readouts import SHIFT_READOUTS
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.estimators.shift_invariant import NETWORK, ShiftInvariantClassifier, ShiftSettings
 from redunet.features import FeatureMap, FeatureSettings
@@ -34,6 +35,11 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
         if self.whitening is not None:
             raise SettingsError(
                 "expected whitening=none with shifts=true: the network of all shifts has none"
+            )
+        if self.n_maps > 1:
+            raise SettingsError(
+                f"expected n_maps=1 with shifts=true, got {self.n_maps}: the network of all shifts "
+                f"is one"
             )
 
     def network(self) -> Settings:
@@ -64,11 +70,14 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
 
     def learner(
         self, features: FeatureMap | None, device: str = "auto", memory: str | int = "2GB"
-    ) -> ReduNetClassifier | ShiftInvariantClassifier:
+    ) -> ReduNetClassifier | ShiftInvariantClassifier | EnsembleClassifier:
         """A model that has learnt nothing yet, with a feature map made before."""
         if self.shifts:
             names = (*NETWORK, *InputSettings.names())
             of_shifts = {name: getattr(self, name) for name in names}
             return ShiftInvariantClassifier(**of_shifts, features=features, device=device)
-        own = {name: getattr(self, name) for name in (*Settings.names(), *InputSettings.names())}
-        return ReduNetClassifier(**own, features=features, device=device, memory=memory)
+        own, of_input = self.network().to_dict(), InputSettings.of(self).to_dict()
+        if self.n_maps > 1:
+            where: dict[str, Any] = {"features": features, "device": device, "memory": memory}
+            return EnsembleClassifier(ReduNetClassifier(**own), **of_input, **where)
+        return ReduNetClassifier(**own, **of_input, features=features, device=device, memory=memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from redunet.core.shifts.moments import ShiftMoments
 from redunet.core.shifts.network import ShiftNetwork, build_shift_network
 from redunet.core.shifts.predictive import new_samples
 from redunet.core.shifts.readouts import SHIFT_READOUTS, ShiftReadout
-from redunet.errors import DataTypeError, SettingsError
+from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.settings import Settings, resolve_device
@@ -249,14 +249,6 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "positions": None if positions is None else list(positions),
             **{name: getattr(checked, name) for name in NETWORK},
         }
-
-    def remember(self, moments: ClassMoments) -> Self:
-        """Forget everything, then take moments of shifts as if they had been learnt here."""
-        if not isinstance(moments, ShiftMoments):
-            raise DataTypeError(
-                "expected moments of shifts, got moments of vectors: fit the model instead"
-            )
-        return super().remember(moments)
 
     def _settings(self) -> Settings:
         return Settings(**{name: getattr(self, name) for name in NETWORK})

@@ -49,7 +49,7 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
     if plan.features != "pixels":
         too_many = n_pixels is not None and (plan.n_components or 0) >= n_pixels
         usual = {"n_components": None} if too_many else {}
-        pixels = experiment.changed({"features": "pixels", **usual})
+        pixels = experiment.changed({"features": "pixels", "n_maps": 1, **usual})
         found += [pixels.changed(NO_LAYERS), pixels]
     if len(plan.kinds) > 1:
         found += [experiment.changed({"features": kind}) for kind in plan.kinds]

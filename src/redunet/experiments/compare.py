@@ -34,6 +34,7 @@ def compare(
     test: str | None = None,
     ablate: bool = False,
     joint: bool | None = None,
+    checkpoints: bool = True,
     device: str = "auto",
     memory: str = "2GB",
     data_dir: Path | None = None,
@@ -71,6 +72,9 @@ def compare(
         Whether to evaluate ReduNet's parts alone too, for the first seed.
     joint : bool, default=ablate
         Whether to compare ReduNet with joint training, for the first seed.
+    checkpoints : bool, default=True
+        Whether to save models after each task; without, an unfinished run learns its finished
+        tasks once more.
     device, memory
         As for `ReduNetClassifier`.
     data_dir : Path, default=None
@@ -120,6 +124,7 @@ def compare(
         memory,
         joint=ablate if joint is None else joint,
         ablate=ablate,
+        checkpoints=checkpoints,
     )
     fresh = not runs.found()
     runs.run(progress)

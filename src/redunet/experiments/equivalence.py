@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from redunet.core.layers import LayerSequence
 from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.experiments.streams import Task, pooled
 
 
@@ -109,13 +110,15 @@ def _verdict(same_moments: bool, one: Trace, other: Trace) -> Equivalence:
 
 
 def network_hash(model: ReduNetClassifier) -> str:
-    """sha256 of E and C of every layer of a model's network."""
-    layers, digest = model.network_.layers, hashlib.sha256()
-    # A layer of a pass is made in the memory of the one before.
-    for layer in layers.passing() if isinstance(layers, LayerSequence) else layers:
-        for operators in (layer.E, layer.C):
-            digest.update(repr((operators.dtype, operators.shape)).encode())
-            digest.update(storage.bits(operators.cpu().contiguous()))
+    """sha256 of E and C of every layer of a model's network, or of the networks of an ensemble."""
+    digest = hashlib.sha256()
+    for one in model.members() if isinstance(model, EnsembleClassifier) else [model]:
+        layers = one.network_.layers
+        # A layer of a pass is made in the memory of the one before.
+        for layer in layers.passing() if isinstance(layers, LayerSequence) else layers:
+            for operators in (layer.E, layer.C):
+                digest.update(repr((operators.dtype, operators.shape)).encode())
+                digest.update(storage.bits(operators.cpu().contiguous()))
     return digest.hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators import CLOSED_FORM
+from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.settings import InputSettings
 from redunet.experiments.experiment import FEATURES, Experiment, Plan
 from redunet.experiments.runner import Learner
@@ -279,7 +280,10 @@ class Method:
         if self.key == "subspace":
             return self.experiment.estimator(None, device, memory, **NO_LAYERS)
         scaling = InputSettings.of(self.experiment.plan).to_dict()
-        return CLOSED_FORM[self.key](**self.settings, **scaling, device=device)
+        made = CLOSED_FORM[self.key](**self.settings, **scaling, device=device)
+        if self.experiment.plan.n_maps == 1:
+            return made
+        return EnsembleClassifier(made, **scaling, device=device, memory=memory)
 
     def learner(self, tasks: tuple[Task, ...], seed: int, device: str) -> Learner:
         """A method that shares nothing with others, and has learnt nothing yet."""

@@ -18,10 +18,9 @@ import numpy as np
 import torch
 
 from redunet._version import __version__
-from redunet.core.packing import NAMES
-from redunet.core.shifts.moments import NAMES as SHIFT_NAMES
 from redunet.errors import SettingsError
 from redunet.estimators import metrics
+from redunet.estimators.model_file import is_of_moments
 from redunet.experiments.experiment import with_defaults
 from redunet.files import write_bytes
 
@@ -168,7 +167,7 @@ def bytes_by_kind(sizes: Mapping[str, int]) -> dict[str, int]:
     kinds = {"parameters": 0, "moments": 0, "exemplars": 0}
     for name, size in sizes.items():
         kept = "exemplars" if name.startswith("exemplars.") else "parameters"
-        kinds["moments" if name in {*NAMES, *SHIFT_NAMES} else kept] += size
+        kinds["moments" if is_of_moments(name) else kept] += size
     return kinds
 
 

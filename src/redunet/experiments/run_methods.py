@@ -49,6 +49,8 @@ class Runs:
     after_task : callable, default=None
         From what makes a model that has learnt nothing, ReduNet's model, the tasks
         seen, and the row of the record, to further entries of the row.
+    checkpoints : bool, default=True
+        Whether to save models after each task, so that runs resume from there.
     """
 
     experiment: Experiment
@@ -62,6 +64,7 @@ class Runs:
     joint: bool = False
     ablate: bool = False
     after_task: Callable[[Any, Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None
+    checkpoints: bool = True
     _kept: dict[int, SharedMoments] = field(default_factory=dict)
 
     def tasks(self, seed: int = 0) -> tuple[Task, ...]:
@@ -124,7 +127,7 @@ class Runs:
             )
             for method in methods
         ]
-        folder = self.out / "moments" / f"seed-{seed}"
+        folder = self.out / "moments" / f"seed-{seed}" if self.checkpoints else None
         run(shared.learner, shared.tasks, evaluations, folder, tell)
 
     def _run_alone(self, method: Method, seed: int, tell: Progress) -> None:
@@ -134,7 +137,8 @@ class Runs:
         def learner() -> Any:
             return method.learner(tasks, seed, self.device)
 
-        run(learner, method.stream(tasks), [evaluation], folder, tell)
+        checkpoints = folder if self.checkpoints else None
+        run(learner, method.stream(tasks), [evaluation], checkpoints, tell)
 
     def shared(self, seed: int) -> SharedMoments:
         """The learner that the methods on moments share, for a seed; the last one is kept."""

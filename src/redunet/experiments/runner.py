@@ -104,7 +104,7 @@ def run(
     make: Callable[[], Learner],
     tasks: Sequence[AnyTask],
     evaluations: Sequence[Evaluation],
-    checkpoints: Path,
+    checkpoints: Path | None,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Run a learner over a stream once; every evaluation writes its record after each task.
@@ -119,8 +119,8 @@ def run(
         Gives a learner that has learnt nothing yet; not called where all is finished.
     tasks : sequence of tasks
     evaluations : sequence of Evaluation
-    checkpoints : Path
-        Folder of the learner's own file, ``after-task-N.safetensors``.
+    checkpoints : Path, or None
+        Folder of the learner's own file, ``after-task-N.safetensors``; None saves none.
     progress : callable, default=nothing
         Told what begins, and which share of the whole is done.
 
@@ -133,7 +133,8 @@ def run(
     pairs = list(zip(evaluations, records, strict=True))
     if not any(one.pending(record, len(tasks)) for one, record in pairs):
         return records
-    make_folder(checkpoints)
+    if checkpoints is not None:
+        make_folder(checkpoints)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     done = min(len(record["tasks"]) for record in records)
@@ -147,7 +148,7 @@ def run(
         learner.partial_fit(task.x_train, task.y_train)
         seconds = round(time.perf_counter() - start, 3)
         kept: dict[str, Any] = {}
-        if resumable(learner):
+        if resumable(learner) and checkpoints is not None:
             file = _checkpoint(checkpoints, number)
             learner.save(file)
             kept = {"bytes": bytes_by_kind(storage.sizes(file))}
@@ -161,7 +162,8 @@ def run(
             more = one.after_task(learner, tasks[:number], row) if one.after_task else {}
             record["tasks"].append({**row, **kept, **more})
             _keep(one, record)
-        _checkpoint(checkpoints, number - 1).unlink(missing_ok=True)
+        if checkpoints is not None:
+            _checkpoint(checkpoints, number - 1).unlink(missing_ok=True)
     for one, record in pairs:
         for key, compute in one.at_end.items():
             if key not in record:
@@ -215,11 +217,11 @@ def _keep(one: Evaluation, record: dict[str, Any]) -> None:
 
 
 def _resumed(
-    learner: Any, finished: Sequence[AnyTask], checkpoints: Path, progress: Progress
+    learner: Any, finished: Sequence[AnyTask], checkpoints: Path | None, progress: Progress
 ) -> Any:
     """The learner after the finished tasks."""
-    file = _checkpoint(checkpoints, len(finished))
-    if finished and resumable(learner) and file.exists():
+    file = None if checkpoints is None else _checkpoint(checkpoints, len(finished))
+    if finished and resumable(learner) and file is not None and file.exists():
         try:
             return _restored(learner, file)
         except ReduNetError:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators import CLOSED_FORM
 from redunet.estimators.candidates import SEARCHED
-from redunet.estimators.settings import InputSettings, resolve_device
+from redunet.estimators.settings import resolve_device
 from redunet.experiments.experiment import FEATURES, NETWORK, Experiment
-from redunet.experiments.methods import names
+from redunet.experiments.methods import Method, names
 from redunet.experiments.record import VERSION, environment, write_record
 from redunet.experiments.streams import Task, described, pooled
 from redunet.experiments.tuning import (
@@ -162,7 +162,8 @@ class _Search:
 
     @property
     def _is_network(self) -> bool:
-        return self.method == "redunet" and not self.experiment.plan.shifts
+        plan = self.experiment.plan
+        return self.method == "redunet" and not plan.shifts and plan.n_maps == 1
 
     def _check(self, grid: Mapping[str, Sequence[Any]], may_be_empty: bool) -> None:
         if may_be_empty and not grid:
@@ -180,8 +181,8 @@ class _Search:
     def _closed_form(self, experiment: Experiment, features: FeatureMap | None) -> Any:
         if self.method == "redunet":
             return experiment.estimator(features, self.device, self.memory)
-        scaling = InputSettings.of(experiment.plan).to_dict()
-        return CLOSED_FORM[self.method](features=features, device=self.device, **scaling)
+        made = Method.of(self.method, experiment).estimator(self.device, self.memory)
+        return made.set_params(features=features)
 
     def _candidates(
         self,

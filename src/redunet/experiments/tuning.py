@@ -25,6 +25,7 @@ from redunet.errors import SettingsError
 from redunet.estimators.candidates import OF_READOUT, check_searched
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.progress import Progress, silent
 from redunet.validation import whole_number
 
@@ -212,7 +213,7 @@ def closed_form_candidates(
     """
     params = model.get_params(deep=False)
     for settings in combinations:
-        type(model)(**{**params, **settings}).own_settings()  # a mistake shows before the work
+        type(model)(**params).set_params(**settings).own_settings()  # a mistake shows first
     x_out, y_out = held_out or (x_train[mask], y_train[mask])
     rest, learnt = type(model)(**params), None
     candidates = []
@@ -288,14 +289,14 @@ def combinations_of(
 
 
 def labels_by_components(
-    model: ReduNetClassifier, X: NDArray[Any], n_components: Sequence[int]
+    model: ReduNetClassifier | EnsembleClassifier, X: NDArray[Any], n_components: Sequence[int]
 ) -> dict[int, NDArray[Any]]:
     """Labels of nearest subspace for several numbers of components, by one network.
 
     Those not below the number of features are left out. Other read-outs have no
     components: their labels stand under the first number.
     """
-    if model.readout != "subspace":
+    if model.own_settings()["readout"] != "subspace":
         return {n_components[0]: model.predict(X)}
     wanted = [r for r in n_components if r < model.moments_.n_features]
     return {r: model.set_params(n_components=r).predict(X) for r in wanted}

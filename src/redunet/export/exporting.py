@@ -16,6 +16,7 @@ from redunet.core.moments import Label
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import (
     ClosedForm,
+    EnsembleClassifier,
     Estimator,
     FeCAM,
     ReduNetClassifier,
@@ -122,9 +123,9 @@ def export(
     """
     path = Path(path)
     chosen = format_of(path, file_format)
-    if isinstance(model, ShiftInvariantClassifier):
+    if isinstance(model, ShiftInvariantClassifier | EnsembleClassifier):
         raise SettingsError(
-            "expected a model that can be exported, got a shift-invariant one: use it with redunet"
+            f"expected a model that can be exported, got one of {model.name()}: use it with redunet"
         )
     if layers not in ("auto", "all"):
         raise SettingsError(f"expected layers to be auto or all, got {layers!r}")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from redunet.errors import SettingsError
 from redunet.features.base import FeatureMap
 from redunet.features.chain import Chain
@@ -27,6 +29,8 @@ from redunet.validation import Declared, choice, flag, number, setting, whole
 Images = Any
 """Samples, array of shape (n, …): what a map learns from, and the shape of later samples."""
 
+Make = Callable[["FeatureSettings", Images, str], FeatureMap]
+
 
 @dataclass(frozen=True)
 class Named:
@@ -35,7 +39,7 @@ class Named:
     Parameters
     ----------
     make : callable
-        From the settings and images to the map.
+        From the settings, images and a device to the map, which is the same whatever the device.
     learns : callable, default=never
         From the settings to whether the map is learnt from images.
     random : bool, default=False
@@ -44,7 +48,7 @@ class Named:
         Whether ``mirrored``, ``root`` and ``standardized`` apply to it.
     """
 
-    make: Callable[[FeatureSettings, Images], FeatureMap]
+    make: Make
     learns: Callable[[FeatureSettings], bool] = lambda settings: False
     random: bool = False
     local: bool = False
@@ -183,6 +187,14 @@ class FeatureSettings(Declared):
         "bool",
     )
     seed: int = setting(0, whole(0, 2**32 - 1), "Of kernels, patches and subsets of data.", "int")
+    n_maps: int = setting(
+        1,
+        whole(1, 2**8),
+        """The number of such maps, each with draws of its own. With several, a network is made of
+        each, and their scores are averaged: an `EnsembleClassifier`.""",
+        "int",
+        always_saved=False,
+    )
 
     def _check_together(self) -> None:
         super()._check_together()
@@ -190,6 +202,11 @@ class FeatureSettings(Declared):
             raise SettingsError(
                 f"expected statistics_from to name images, as {self.features} needs some to learn "
                 f"from, got 'nowhere'"
+            )
+        if self.n_maps > 1 and not self.random_features:
+            raise SettingsError(
+                f"expected features that are drawn at random, such as patches, for n_maps="
+                f"{self.n_maps}, as all maps would be the same, got {self.features!r}"
             )
 
     @property
@@ -223,11 +240,20 @@ class FeatureSettings(Declared):
         device : str, default="cpu"
             Where features to be standardized are computed; the map is the same for each.
         """
+        if self.n_maps > 1:
+            alone = (self.changed({"seed": seed, "n_maps": 1}) for seed in self._seeds)
+            return Together(tuple(one.features_from(images, device) for one in alone))
         maps = tuple(self._one(named, images, device) for named in self._named_kinds)
         return maps[0] if len(maps) == 1 else Together(maps)
 
+    @property
+    def _seeds(self) -> list[int]:
+        """Of each map; those of fewer maps are the first of more."""
+        drawn = np.random.RandomState(self.seed).randint(2**32, size=self.n_maps - 1, dtype="u4")
+        return [self.seed, *drawn.tolist()]
+
     def _one(self, named: Named, images: Images, device: str) -> FeatureMap:
-        features = named.make(self, images)
+        features = named.make(self, images, device)
         if not named.local:
             return features
         if self.mirrored:
@@ -237,8 +263,8 @@ class FeatureSettings(Declared):
         return Chain.standardized(features, images, device) if self.standardized else features
 
 
-def _lift(relu: bool) -> Callable[[FeatureSettings, Images], FeatureMap]:
-    def make(settings: FeatureSettings, images: Images) -> FeatureMap:
+def _lift(relu: bool) -> Make:
+    def make(settings: FeatureSettings, images: Images, device: str) -> FeatureMap:
         if images.ndim == 3:
             images = images[..., None]
         kernels, centred = settings.n_kernels, settings.centred
@@ -252,28 +278,26 @@ def _lift(relu: bool) -> Callable[[FeatureSettings, Images], FeatureMap]:
     return make
 
 
-def _scattering(fewer: int) -> Callable[[FeatureSettings, Images], FeatureMap]:
-    return lambda settings, images: Scattering(
+def _scattering(fewer: int) -> Make:
+    return lambda settings, images, _: Scattering(
         images.shape[1:], settings.n_scales - fewer, pool=settings.pool
     )
 
 
-def _upright(plain: Named) -> Callable[[FeatureSettings, Images], FeatureMap]:
+def _upright(plain: Named) -> Make:
     """The map of upright images, learnt from upright images where it is learnt."""
 
-    def make(settings: FeatureSettings, images: Images) -> FeatureMap:
+    def make(settings: FeatureSettings, images: Images, device: str) -> FeatureMap:
         if plain.learns(settings):
             images = upright_pixels(images)
-        return Upright(plain.make(settings, images))
+        return Upright(plain.make(settings, images, device))
 
     return make
 
 
-def _patches(
-    source: Any, size: int | None = None, wider: int = 0
-) -> Callable[[FeatureSettings, Images], FeatureMap]:
+def _patches(source: Any, size: int | None = None, wider: int = 0) -> Make:
     # Sizes that are named have draws of their own, so that they do not show the same places.
-    return lambda settings, images: PatchFilters.learn(
+    return lambda settings, images, _: PatchFilters.learn(
         images,
         settings.seed if size is None else (settings.seed, size),
         settings.n_filters,
@@ -286,8 +310,8 @@ def _patches(
     )
 
 
-def _stacked_patches(size: int | None = None) -> Callable[[FeatureSettings, Images], FeatureMap]:
-    return lambda settings, images: StackedPatches.learn(
+def _stacked_patches(size: int | None = None) -> Make:
+    return lambda settings, images, device: StackedPatches.learn(
         images,
         settings.seed if size is None else (settings.seed, size),
         settings.n_filters,
@@ -295,10 +319,11 @@ def _stacked_patches(size: int | None = None) -> Callable[[FeatureSettings, Imag
         cells=settings.cells,
         threshold=settings.threshold,
         window=settings.window,
+        device=device,
     )
 
 
-def _patch_planes(settings: FeatureSettings, images: Images) -> FeatureMap:
+def _patch_planes(settings: FeatureSettings, images: Images, device: str) -> FeatureMap:
     return PatchPlanes.learn(
         images,
         settings.seed,
@@ -309,13 +334,13 @@ def _patch_planes(settings: FeatureSettings, images: Images) -> FeatureMap:
     )
 
 
-def _random_relu(settings: FeatureSettings, samples: Images) -> FeatureMap:
+def _random_relu(settings: FeatureSettings, samples: Images, device: str) -> FeatureMap:
     if settings.centred:
         return RandomReLU.learn(samples, settings.seed, settings.width)
     return RandomReLU(settings.seed, samples.shape[1:], settings.width)
 
 
-def _fourier(settings: FeatureSettings, samples: Images) -> FeatureMap:
+def _fourier(settings: FeatureSettings, samples: Images, device: str) -> FeatureMap:
     width, bandwidth = settings.width, settings.bandwidth
     if settings.centred:
         return Fourier.learn(samples, settings.seed, width, bandwidth)
@@ -332,12 +357,12 @@ def _always(settings: FeatureSettings) -> bool:
 
 _NAMED.update(
     {
-        "pixels": Named(lambda settings, images: Flatten(images.shape[1:])),
+        "pixels": Named(lambda settings, images, _: Flatten(images.shape[1:])),
         "standardize-all": Named(
-            lambda settings, images: Standardize.learn(images), learns=_always
+            lambda settings, images, _: Standardize.learn(images), learns=_always
         ),
         "standardize-columns": Named(
-            lambda settings, images: Standardize.learn(images, per="pixel"), learns=_always
+            lambda settings, images, _: Standardize.learn(images, per="pixel"), learns=_always
         ),
         "lift": Named(_lift(relu=True), random=True),
         "lift-linear": Named(_lift(relu=False), random=True),
@@ -358,7 +383,7 @@ _NAMED.update(
 _UPRIGHT = "upright-"
 """Before the name of scattering or patches: of images whose slant is taken out first."""
 
-_SIZED: dict[str, Callable[[int], Callable[[FeatureSettings, Images], FeatureMap]]] = {
+_SIZED: dict[str, Callable[[int], Make]] = {
     "patches": lambda size: _patches("random", size),
     "stacked-patches": _stacked_patches,
 }

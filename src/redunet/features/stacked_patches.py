@@ -100,6 +100,7 @@ class StackedPatches(Stages):
         cells: int = 2,
         threshold: float = 0.25,
         window: float = 0.0,
+        device: str = "cpu",
     ) -> StackedPatches:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
 
@@ -119,6 +120,8 @@ class StackedPatches(Stages):
         threshold : float, default=0.25
         window : float, default=0.0
             As for `PatchFilters`, of the second stage; windows are measured in pixels of the image.
+        device : str, default="cpu"
+            Where responses to the first stage are computed; the map is the same for each.
         """
         height, width, *channels = np.shape(images)[1:]
         first = PatchFilters.learn(
@@ -132,7 +135,7 @@ class StackedPatches(Stages):
             padding=patch_size // 2,
         )
         responses = [
-            _image(first, part).to(torch.uint8)
+            _image(first, part.to(device)).to("cpu", torch.uint8)
             for part in torch.split(torch.as_tensor(images), _BATCH)
         ]
         second = PatchFilters.learn(

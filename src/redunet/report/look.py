@@ -11,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.core.subspaces import Subspaces
-from redunet.errors import DataError
-from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.errors import DataError, SettingsError
+from redunet.estimators import (
+    EnsembleClassifier,
+    Estimator,
+    ReduNetClassifier,
+    ShiftInvariantClassifier,
+)
 from redunet.estimators.inspection import (
     after_layers,
     at_depth,
@@ -90,6 +95,11 @@ class Look:
         model = self.model
         if isinstance(model, ReduNetClassifier):
             return model
+        if isinstance(model, ShiftInvariantClassifier | EnsembleClassifier):
+            raise SettingsError(
+                f"expected a model of one network, or in closed form, to draw, got one of "
+                f"{model.name()}: see redunet inspect"
+            )
         bare = ReduNetClassifier(
             n_layers=0,
             features=model.feature_map_,

@@ -96,7 +96,7 @@ def comparison_table(records: Sequence[Record]) -> str:
 
 def _kept(method: Record) -> float:
     """Bytes that a method keeps after the last task, mean over seeds."""
-    sizes = [run["tasks"][-1]["bytes"] for run in method["runs"]]
+    sizes = [run["tasks"][-1].get("bytes", {}) for run in method["runs"]]
     return sum(float(size.get(kind, 0)) for size in sizes for kind in KEPT) / len(sizes)
 
 

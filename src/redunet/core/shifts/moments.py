@@ -47,6 +47,8 @@ class ShiftMoments(ClassMoments):
     False
     """
 
+    of_what = "moments of shifts"
+
     def __init__(
         self,
         layout: Layout,

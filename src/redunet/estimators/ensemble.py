@@ -1,0 +1,302 @@
+"""EnsembleClassifier: the mean of the scores of several models, each of a group of features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from redunet.core import calibration
+from redunet.core.grid import unit_rows
+from redunet.core.grouped_moments import GroupedMoments
+from redunet.core.moments import ClassMoments
+from redunet.errors import SettingsError
+from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.offloading import allocate_here
+from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
+from redunet.estimators.ridge import Ridge
+from redunet.estimators.settings import InputSettings, parse_memory
+from redunet.estimators.state import State
+from redunet.features import FeatureMap, Together
+
+
+class Scores(Protocol):
+    """What is kept of a member: scores of its features."""
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """The score of each class, (n, k), of feature vectors, (n, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfNetwork:
+    """The scores of a member with layers.
+
+    Parameters
+    ----------
+    network : ReduNetClassifier
+        That has learnt the group.
+    """
+
+    network: ReduNetClassifier
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """As `Scores.scores`."""
+        scores = torch.from_numpy(self.network.decision_function(Z.cpu().numpy()))
+        if scores.ndim == 1:  # of two classes, how much higher the second one is
+            scores = torch.stack([-scores / 2, scores / 2], dim=1)
+        return scores.to(Z.device)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanScores:
+    """The mean of the scores of all members.
+
+    Parameters
+    ----------
+    moments : GroupedMoments
+    members : tuple of Scores
+    """
+
+    moments: GroupedMoments
+    members: tuple[Scores, ...]
+    to_probabilities: Any
+
+    def scores(self, Z: Tensor) -> Tensor:
+        """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
+        pairs = zip(self.members, self.moments.parts(Z), strict=True)
+        every = [one.scores(unit_rows(part)).to(torch.float64) for one, part in pairs]
+        return torch.stack(every).mean(dim=0)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Rows of sum 1, (n, k), from scores, (n, k)."""
+        found: Tensor = self.to_probabilities(scores)
+        return found
+
+
+class EnsembleClassifier(ClosedForm):
+    """Several models, each of its own group of features, whose scores are averaged.
+
+    Groups of features are the maps that stand side by side in ``features``, such as patches with
+    draws of their own. Each group is put on the unit sphere, has moments of its own, and a model
+    is made of these. Nothing is remembered across groups, so M groups of d features take M d²
+    numbers a class, and M times the work of one; a single model of all of them would take
+    (M d)². The mean of several scores is more accurate than any of them, as far as they err
+    apart.
+
+    As for every estimator here, learning in any order and batches, `forget`, `unlearn` and
+    `merge` are exact to the last bit.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        What is made of each group: a `ReduNetClassifier`, or one in closed form. None means
+        ``ReduNetClassifier()``. What it says of features, input, device and memory is of no
+        meaning.
+    groups : tuple of int, default=None
+        How many features each group has. None takes the maps of ``features``, where it is a
+        `redunet.features.Together`, or without it one group of all.
+    normalize, input_range, features, device, memory
+        As for `ReduNetClassifier`; memory is for all layers of all members.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (k,)
+        The classes seen, sorted.
+    moments_ : GroupedMoments
+        All that is remembered.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from redunet import EnsembleClassifier
+    >>> from redunet.estimators import Ridge
+    >>> from redunet.features import RandomReLU, Together
+    >>> X, y = load_digits(return_X_y=True)
+    >>> maps = Together(tuple(RandomReLU(seed, (64,), 300) for seed in range(3)))
+    >>> model = EnsembleClassifier(Ridge(), features=maps).partial_fit(X[:900], y[:900])
+    >>> model.moments_.sizes, round(model.score(X[900:], y[900:]), 2)
+    ((300, 300, 300), 0.95)
+    """
+
+    kind = "ensemble"
+    _remembers = GroupedMoments
+    _of_embedding = "features, normalize, input_range or groups"
+
+    def __init__(
+        self,
+        estimator: ReduNetClassifier | ClosedForm | None = None,
+        groups: tuple[int, ...] | None = None,
+        normalize: str = "sample",
+        input_range: tuple[float, float] | None = None,
+        features: FeatureMap | None = None,
+        device: str = "auto",
+        memory: str | int = "2GB",
+    ) -> None:
+        super().__init__(normalize, input_range, features, device)
+        self.estimator = estimator
+        self.groups = groups
+        self.memory = memory
+
+    @classmethod
+    def name(cls) -> str:
+        """What people call it."""
+        return cls.kind
+
+    def members(self) -> Iterator[ReduNetClassifier | ClosedForm]:
+        """A model of each group, one after another: it takes vectors of that group's features."""
+        for moments in self._fitted().total.groups:  # type: ignore[attr-defined]
+            yield self._member().remember(moments)
+
+    def own_settings(self) -> dict[str, Any]:
+        """The estimator's parameters and the groups, by name, checked."""
+        groups = self.groups
+        if groups is not None:
+            if not groups or any(type(size) is not int or size < 1 for size in groups):
+                raise SettingsError(
+                    f"expected groups as numbers of features such as (300, 300), got {groups!r}"
+                )
+            groups = tuple(groups)
+        member = self._member()
+        return {
+            "groups": None if groups is None else list(groups),
+            "estimator": member.name(),
+            **member.own_settings(),
+        }
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of the estimator may be given by their own names."""
+        own, deep = self.get_params(deep=False), {}
+        for name, value in params.items():
+            deep[name if name in own or "__" in name else f"estimator__{name}"] = value
+        if self.estimator is None and any(name.startswith("estimator__") for name in deep):
+            self.estimator = ReduNetClassifier()
+        super().set_params(**deep)
+        return self
+
+    def _member(self) -> ReduNetClassifier | ClosedForm:
+        """A model of one group that has learnt nothing."""
+        made: Any = ReduNetClassifier() if self.estimator is None else clone(self.estimator)
+        if not isinstance(made, ReduNetClassifier | ClosedForm) or made._remembers is not (
+            ClassMoments
+        ):
+            raise SettingsError(
+                f"expected a ReduNetClassifier or an estimator in closed form for each group, got "
+                f"{type(made).__name__}"
+            )
+        if isinstance(made, ClosedForm) and made.own_map(1) is not None:
+            raise SettingsError(
+                f"expected an estimator without a feature map of its own, got {made.name()}"
+            )
+        usual = InputSettings().to_dict()
+        found: ReduNetClassifier | ClosedForm = made.set_params(
+            features=None, device=self.device, **usual
+        )
+        return found
+
+    def _sizes(self, n_features: int) -> tuple[int, ...]:
+        sizes = self.groups
+        if sizes is None:
+            parts = self.features.parts if isinstance(self.features, Together) else ()
+            sizes = tuple(part.n_features for part in parts) or (n_features,)
+        if sum(sizes) != n_features:
+            raise SettingsError(
+                f"expected groups of {n_features} features in all, got {list(sizes)}: "
+                f"set groups to how many features each map gives"
+            )
+        return tuple(sizes)
+
+    def _no_moments(self, n_features: int) -> GroupedMoments:
+        return GroupedMoments(self._sizes(n_features), allocate=allocate_here())
+
+    def _full_embedding(self, n_columns: int) -> Any:
+        if self.normalize != "sample":
+            raise SettingsError(
+                f"expected normalize='sample' for an {type(self).__name__}, which puts each group "
+                f"of features on the unit sphere, got {self.normalize!r}"
+            )
+        return super()._full_embedding(n_columns)
+
+    def _check_embedding(self, state: State) -> None:
+        super()._check_embedding(state)
+        moments = _of_groups(state.moments)
+        if self.groups is not None and tuple(self.groups) != moments.sizes:
+            raise SettingsError(
+                f"{self._of_embedding} changed since the model was fitted: "
+                f"set them back, or fit again"
+            )
+
+    def _solution(self, state: State, device: str) -> MeanScores:
+        settings = self.own_settings()
+        key = device, self.memory, *settings.items()
+        return state.kept.get("solution", key, lambda: self._solved(_of_groups(state.total)))
+
+    def _solved(self, moments: GroupedMoments) -> MeanScores:
+        """One member after another, of which no more is kept than answers take."""
+        memory = self._memory(len(moments.sizes))
+        found: list[Any] = []
+        for table in moments.groups:
+            member = _without_network(self._member()).remember(table)
+            if isinstance(member, ClosedForm):
+                found.append(member.solution_)
+            elif member.n_layers or member.whitening is not None:
+                found.append(OfNetwork(member.set_params(memory=memory)))
+            else:
+                found.append(member.readout_)
+        if isinstance(self._member(), ReduNetClassifier):
+            return MeanScores(moments, tuple(found), _Temperature(self._member(), moments))
+        return MeanScores(moments, tuple(found), found[0].probabilities)
+
+    def _memory(self, n: int) -> int:
+        """Of each member."""
+        return parse_memory(self.memory) // n
+
+    def _plain_settings(self) -> dict[str, Any]:
+        groups = self.own_settings()["groups"]
+        member = self._member()._plain_settings()
+        return {"kind": self.kind, "groups": groups, "estimator": member}
+
+    @classmethod
+    def _made_with(cls, values: dict[str, Any]) -> Self:
+        from redunet.estimators import kind_of  # which knows this class, too
+
+        if values.get("kind") != cls.kind or set(values) != {"kind", "groups", "estimator"}:
+            raise SettingsError(f"expected a model of {cls.__name__}")
+        groups, member = values["groups"], values["estimator"]
+        return cls(kind_of(member)._made_with(member), None if groups is None else tuple(groups))
+
+
+def _without_network(member: ReduNetClassifier | ClosedForm) -> ReduNetClassifier | ClosedForm:
+    """The closed form that a network without layers is, which takes less memory."""
+    if not isinstance(member, ReduNetClassifier) or member.n_layers or member.whitening is not None:
+        return member
+    closed = _READOUTS.get(member.readout)
+    return member if closed is None else closed(ridge=member.ridge, device=member.device)
+
+
+_READOUTS: dict[str, Any] = {"regression": Ridge, "pairwise": PairwiseDiscriminant}
+
+
+class _Temperature:
+    """Probabilities softmax(scores / T), with T the mean of the members' own."""
+
+    def __init__(self, member: Any, moments: GroupedMoments) -> None:
+        self._member, self._moments = member, moments
+        self._found: float | None = None
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        if self._found is None:
+            every = [clone(self._member).remember(t).temperature_ for t in self._moments.groups]
+            self._found = sum(every) / len(every)
+        return calibration.probabilities(scores, self._found)
+
+
+def _of_groups(moments: ClassMoments) -> GroupedMoments:
+    if not isinstance(moments, GroupedMoments):
+        raise SettingsError("expected moments of groups of features, got others: fit again")
+    return moments

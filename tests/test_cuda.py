@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from redunet import ReduNetClassifier
+from redunet import EnsembleClassifier, ReduNetClassifier
 from redunet.core.construction import Schedule
 from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.rate import Coding
 from redunet.encoders import open_encoder
+from redunet.estimators import Ridge
 from redunet.experiments.equivalence import file_hash
 from redunet.features import (
     Chain,
@@ -99,6 +100,22 @@ def test_features_have_the_bits_of_the_cpu(features: FeatureMap) -> None:
     for size in (1, 7, 50):
         parts = [features(part.cuda()).cpu() for part in torch.split(images, size)]
         assert torch.equal(torch.cat(parts), on_cpu)
+
+
+def test_ensembles_and_stacked_maps_learnt_there_are_those_of_the_cpu() -> None:
+    y = np.arange(50) % 3
+    there, here = (
+        EnsembleClassifier(
+            Ridge(),
+            features=Together(
+                tuple(StackedPatches.learn(IMAGES, seed, 20, device=where) for seed in range(2))
+            ),
+            device=where,
+        ).fit(IMAGES, y)
+        for where in ("cuda", "cpu")
+    )
+    assert there.to_bytes() == here.to_bytes()
+    assert np.abs(there.decision_function(IMAGES) - here.decision_function(IMAGES)).max() < 1e-9
 
 
 @pytest.mark.skipif(

@@ -75,14 +75,7 @@ class GroupedMoment(Moment):
         pairs = zip(self.groups, self._alike(other).groups, strict=True)
         left = [mine.without(theirs) for mine, theirs in pairs]
         kept = [group for group in left if group is not None]
-        if not kept:
-            return None
-        if len(kept) < len(left):  # zero vectors in some groups alone
-            raise DataError(
-                "expected samples that were learnt before, but withdrawing these leaves samples "
-                "in some groups of features only: withdraw only what was learnt"
-            )
-        return GroupedMoment(kept)
+        return GroupedMoment(kept) if kept else None  # of equal counts: all of them, or none
 
     def placed(self, allocate: Allocate) -> GroupedMoment:
         """The same with its second moments in memory from ``allocate``."""

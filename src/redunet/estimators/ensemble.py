@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import torch
 from sklearn.base import clone
+from sklearn.utils import Tags, get_tags
 from torch import Tensor
 
 from redunet.core import calibration
 from redunet.core.grid import unit_rows
 from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import ClassMoments
-from redunet.errors import SettingsError
+from redunet.errors import ModelFileError, SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
 from redunet.estimators.ridge import Ridge
@@ -60,11 +62,13 @@ class MeanScores:
     ----------
     moments : GroupedMoments
     members : tuple of Scores
+    to_probabilities : callable
+        From scores to rows of sum 1.
     """
 
     moments: GroupedMoments
     members: tuple[Scores, ...]
-    to_probabilities: Any
+    to_probabilities: Callable[[Tensor], Tensor]
 
     def scores(self, Z: Tensor) -> Tensor:
         """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
@@ -74,8 +78,7 @@ class MeanScores:
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k), from scores, (n, k)."""
-        found: Tensor = self.to_probabilities(scores)
-        return found
+        return self.to_probabilities(scores)
 
 
 class EnsembleClassifier(ClosedForm):
@@ -199,20 +202,21 @@ class EnsembleClassifier(ClosedForm):
         )
         return found
 
-    def _sizes(self, n_features: int) -> tuple[int, ...]:
-        sizes = self.groups
-        if sizes is None:
-            parts = self.features.parts if isinstance(self.features, Together) else ()
-            sizes = tuple(part.n_features for part in parts) or (n_features,)
+    def _sizes(self) -> tuple[int, ...]:
+        """Of the groups that the parameters name; none where they name none."""
+        sizes = self.own_settings()["groups"]
+        if sizes is None and isinstance(self.features, Together):
+            sizes = [part.n_features for part in self.features.parts]
+        return tuple(sizes or ())
+
+    def _no_moments(self, n_features: int) -> GroupedMoments:
+        sizes = self._sizes() or (n_features,)
         if sum(sizes) != n_features:
             raise SettingsError(
                 f"expected groups of {n_features} features in all, got {list(sizes)}: "
                 f"set groups to how many features each map gives"
             )
-        return tuple(sizes)
-
-    def _no_moments(self, n_features: int) -> GroupedMoments:
-        return GroupedMoments(self._sizes(n_features), allocate=allocate_here())
+        return GroupedMoments(sizes, allocate=allocate_here())
 
     def _full_embedding(self, n_columns: int) -> Any:
         if self.normalize != "sample":
@@ -222,14 +226,31 @@ class EnsembleClassifier(ClosedForm):
             )
         return super()._full_embedding(n_columns)
 
+    @classmethod
+    def _restored(cls, read: Model) -> Self:
+        model = super()._restored(read)
+        if not model._fits(read.state):
+            raise ModelFileError(
+                "expected moments of the groups of features in the file, got others: the file is "
+                "damaged"
+            )
+        return model
+
+    def _check_parameters(self, n_features: int) -> None:
+        super()._check_parameters(n_features)
+        parse_memory(self.memory)
+
     def _check_embedding(self, state: State) -> None:
         super()._check_embedding(state)
-        moments = _of_groups(state.moments)
-        if self.groups is not None and tuple(self.groups) != moments.sizes:
+        if not self._fits(state):
             raise SettingsError(
                 f"{self._of_embedding} changed since the model was fitted: "
                 f"set them back, or fit again"
             )
+
+    def _fits(self, state: State) -> bool:
+        """Whether the moments are of the groups that the parameters name, where they name some."""
+        return self._sizes() in ((), _of_groups(state.moments).sizes)
 
     def _solution(self, state: State, device: str) -> MeanScores:
         settings = self.own_settings()
@@ -238,7 +259,7 @@ class EnsembleClassifier(ClosedForm):
 
     def _solved(self, moments: GroupedMoments) -> MeanScores:
         """One member after another, of which no more is kept than answers take."""
-        memory = self._memory(len(moments.sizes))
+        memory = parse_memory(self.memory) // len(moments.sizes)
         found: list[Any] = []
         for table in moments.groups:
             member = _without_network(self._member()).remember(table)
@@ -252,14 +273,15 @@ class EnsembleClassifier(ClosedForm):
             return MeanScores(moments, tuple(found), _Temperature(self._member(), moments))
         return MeanScores(moments, tuple(found), found[0].probabilities)
 
-    def _memory(self, n: int) -> int:
-        """Of each member."""
-        return parse_memory(self.memory) // n
-
     def _plain_settings(self) -> dict[str, Any]:
         groups = self.own_settings()["groups"]
         member = self._member()._plain_settings()
         return {"kind": self.kind, "groups": groups, "estimator": member}
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = get_tags(self._member()).classifier_tags
+        return tags
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:

@@ -198,8 +198,8 @@ class Experiment:
 
     def components(self, n_features: int) -> int:
         """The dimension of the subspaces of the read-out; too large a number is an error."""
-        network = self.plan.network()
-        return (of_shifts if self.plan.shifts else Settings.components)(network, n_features)
+        network, of_each = self.plan.network(), n_features // self.plan.n_maps
+        return (of_shifts if self.plan.shifts else Settings.components)(network, of_each)
 
     def doubts(self, data: LabelledImages) -> list[str]:
         """Why ReduNet's settings cannot work on data whose values are its features."""

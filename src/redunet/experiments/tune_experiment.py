@@ -143,7 +143,8 @@ class _Search:
         plans = [dict(zip(of_features, values, strict=True)) for values in groups]
         experiments = [self.experiment.changed(plan) for plan in plans]  # a mistake shows first
         x, y = pooled(self.tasks, "train")
-        held_out = None if self._is_network else validation
+        networks = all(map(self._is_network, experiments))
+        held_out = None if networks else validation
         mask = np.zeros(len(y), dtype=bool)
         if held_out is None:
             mask = held_out_rows(y, per_class, seed)
@@ -156,19 +157,19 @@ class _Search:
                 {**plan, **candidate}
                 for candidate in self._candidates(one, x, y, mask, group, held_out, tell)
             ]
-        rules = self._is_network and self.paper_rule
+        rules = networks and self.paper_rule
         found = found_by(candidates, mask, per_class, tried, seed, rules)
         return found if held_out is None else found | on_validation(held_out, y)
 
-    @property
-    def _is_network(self) -> bool:
-        plan = self.experiment.plan
+    def _is_network(self, experiment: Experiment) -> bool:
+        """Whether a model is one network, which has ways of its own to be searched."""
+        plan = experiment.plan
         return self.method == "redunet" and not plan.shifts and plan.n_maps == 1
 
     def _check(self, grid: Mapping[str, Sequence[Any]], may_be_empty: bool) -> None:
         if may_be_empty and not grid:
             return
-        if self._is_network:
+        if self._is_network(self.experiment):
             known = (*SEARCHED, *FEATURES)
             for name in grid.keys() - {*known}:
                 raise SettingsError(
@@ -197,7 +198,7 @@ class _Search:
         """Candidates with the features of one experiment."""
         features = experiment.features(self.tasks, resolve_device(self.device))
         x = x if features is not None else x.reshape(len(x), -1)
-        if self._is_network:
+        if self._is_network(experiment):
             model: Any = experiment.estimator(features, self.device, self.memory)
             return network_candidates(
                 model, x, y, mask, combinations, self.n_components, self.paper_rule, progress

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from redunet.estimators.recipes import find
+from redunet.experiments.methods import CHOSEN as RIVALS_CHOSEN
 from redunet.experiments.methods import TITLES as NAMES
 from tests.records import RECIPES, RESULTS, record
 
@@ -104,6 +106,47 @@ def test_the_network_is_ahead_of_its_rivals_by_what_the_table_says(name: str) ->
         assert accuracies["redunet"] > accuracies[best] - 0.00015
         cells += [f"{accuracies['redunet']:.4f}", f"{accuracies[best]:.4f} ({NAMES[best]})"]
     assert f"| {' | '.join(cells)} |" in RECIPES
+
+
+def test_the_mean_of_four_networks_is_what_its_record_says() -> None:
+    whole = record("images-ensemble-cifar10")
+    network = next(one for one in whole["methods"] if one["method"] == "redunet")
+    last = last_of_recipe("images-ensemble-cifar10")
+    assert last["redunet"] >= 0.86
+    assert [run["seed"] for run in network["runs"]] == [0]
+    settings = find("images-ensemble").settings
+    assert settings.items() <= network["settings"].items()
+    assert settings["n_layers"] == 0
+    (lda,) = (one for one in whole["methods"] if one["method"] == "lda")
+    assert lda["settings"] == RIVALS_CHOSEN["images-best", "cifar10"]["lda"]
+    behind = last["lda"] - last["redunet"]
+    words = " ".join(RECIPES.split())
+    assert f"is ahead of it by {behind:.4f}, {10_000 * behind:.0f} images of 10,000" in words
+    assert f"LDA is ahead of it by {behind:.4f} on test images" in words
+    assert f"LDA averaged over the same maps is ahead of it by {behind:.4f} (" in " ".join(
+        RESULTS.split()
+    )
+    run = network["runs"][0]
+    assert f"of which it takes {run['peak_device_memory_bytes'] / 1e9:.1f} GB;" in words
+    assert f"{run['peak_memory_bytes'] / 1e9:.0f} GB of main memory and five minutes" in words
+    assert round(whole["seconds"] / 60) == 5
+
+
+def test_the_ridge_of_the_mean_of_four_was_tuned_afterwards() -> None:
+    tuned = record("tune/images-ensemble-cifar10-redunet")
+    settings = find("images-ensemble").settings
+    assert settings.items() <= tuned["settings"].items()
+    held = {one["ridge"]: one["held_out_accuracy"] for one in tuned["candidates"]}
+    assert {one["readout"] for one in tuned["candidates"]} == {settings["readout"]}
+    words = " ".join(RECIPES.split())
+    assert (
+        f"has {held[0.001]:.4f} with the ridge 0.001, {held[0.003]:.4f} with 0.003 and "
+        f"{held[0.01]:.4f} with 0.01" in words
+    )
+    assert tuned["chosen_on"].startswith("5000 training samples")
+    images = round(5000 * (held[0.001] - held[settings["ridge"]]))
+    assert f"puts 0.001 ahead by {images} images of 5,000, less than a standard error" in words
+    assert images / 5000 < (held[0.001] * (1 - held[0.001]) / 5000) ** 0.5
 
 
 def test_the_words_about_recipes_are_the_records() -> None:

@@ -80,7 +80,7 @@ def comparison_table(records: Sequence[Record]) -> str:
                 ours.append(len(rows))
                 label = f"{name} (ours)"
             cells = [label, *accuracy_cells(record, method)]
-            tail = [in_bytes(_kept(method)), raw_data(method)]
+            tail = [_kept(method), raw_data(method)]
         else:
             cells = [f"{name} (missing)", *[UNKNOWN] * len(record["stream"])]
             tail = [UNKNOWN, UNKNOWN]
@@ -94,10 +94,12 @@ def comparison_table(records: Sequence[Record]) -> str:
     return markdown_table(Table("", [*headings, "kept", "raw data kept"], rows, strong=ours))
 
 
-def _kept(method: Record) -> float:
-    """Bytes that a method keeps after the last task, mean over seeds."""
-    sizes = [run["tasks"][-1].get("bytes", {}) for run in method["runs"]]
-    return sum(float(size.get(kind, 0)) for size in sizes for kind in KEPT) / len(sizes)
+def _kept(method: Record) -> str:
+    """Bytes that a method keeps after the last task, mean over seeds, where models were saved."""
+    sizes = [run["tasks"][-1].get("bytes") for run in method["runs"]]
+    if None in sizes:
+        return UNKNOWN
+    return in_bytes(sum(float(size.get(kind, 0)) for size in sizes for kind in KEPT) / len(sizes))
 
 
 def _published(published: Record, name: str) -> str:
@@ -194,7 +196,7 @@ def images_table(records: Sequence[Record]) -> str:
                 shown(reached["redunet"], 4),
                 UNKNOWN if best is None else f"{shown(reached[best], 4)} ({names[best]})",
                 f"{learning + sum(one['evaluate'] for one in seconds):,.0f}",
-                in_bytes(_kept(network)),
+                _kept(network),
                 in_bytes(memory),
                 run["machine"]["gpu"] or f"CPU, threads: {run['machine']['threads']}",
             ]
@@ -224,7 +226,7 @@ def vectors_table(records: Sequence[Record]) -> str:
                 shown(last(method), 4),
                 signed(last(method).mean - max(networks)) if networks else UNKNOWN,
                 in_seconds(_learning_seconds(record, method)),
-                in_bytes(_kept(method)),
+                _kept(method),
                 f"{_answer_seconds(method):.2g}",
                 machine["gpu"] or f"CPU, threads: {machine['threads']}",
             ]

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits
 
-from redunet import ReduNetClassifier
+from redunet import ReduNetClassifier, from_recipe
 from redunet.encoders import open_encoder
 from redunet.features import Flatten
 from tests.serve.running import Client, serving
@@ -103,3 +104,21 @@ def test_named_columns(tmp_path: Path) -> None:
         status, found = client.files("/v1/unlearn/files", [("rows.csv", table)])
         assert (status, found["samples"]) == (200, 20), found
     assert (tmp_path / "m").read_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("n_maps", [1, 2])
+def test_images_through_patches(tmp_path: Path, n_maps: int) -> None:
+    digits = load_digits()
+    images, y = digits.images[:150].astype(np.uint8), digits.target[:150]
+    model = from_recipe("images-fast", images[y < 2], n_filters=10, patch_size=3, n_maps=n_maps)
+    model.fit(images, y).save(tmp_path / "m")
+    before = (tmp_path / "m").read_bytes()
+    with serving(tmp_path / "m") as client:
+        found = client.send("POST", "/v1/predict", {"samples": images[:5].reshape(5, -1).tolist()})[
+            1
+        ]
+        assert [one["label"] for one in found["answers"]] == y[:5].tolist()
+        new = {"samples": images[:2].reshape(2, -1).tolist(), "label": 77}
+        assert client.send("POST", "/v1/learn?wait=true", new)[1]["samples"] == 152
+        assert client.send("POST", "/v1/forget", {"classes": [77]})[0] == 200
+    assert (tmp_path / "m").read_bytes() == before

@@ -310,8 +310,11 @@ def _notes(what: str, before: Estimator) -> list[str]:
 
 def _probe(model: Estimator) -> NDArray[np.float64]:
     """Samples that mean nothing, (64, d): what answers them is built then."""
-    low, high = model.input_range or (0.0, 1.0)
-    return np.random.RandomState(0).uniform(low, high, (64, model.n_features_in_))
+    features = model.feature_map_
+    images = features is not None and len(features.input_shape) > 1
+    low, high = model.input_range or (0.0, 255.0 if images else 1.0)
+    samples = np.random.RandomState(0).uniform(low, high, (64, model.n_features_in_))
+    return samples.round() if images else samples  # pixels are whole numbers
 
 
 def _status(path: Path) -> tuple[int, int]:

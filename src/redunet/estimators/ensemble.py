@@ -153,7 +153,7 @@ class EnsembleClassifier(ClosedForm):
 
     def members(self) -> Iterator[ReduNetClassifier | ClosedForm]:
         """A model of each group, one after another: it takes vectors of that group's features."""
-        for moments in self._fitted().total.groups:  # type: ignore[attr-defined]
+        for moments in _of_groups(self._fitted().total).groups:
             yield self._member().remember(moments)
 
     def own_settings(self) -> dict[str, Any]:

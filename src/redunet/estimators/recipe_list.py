@@ -106,7 +106,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "images-ensemble": Recipe(
             "Photographs, as accurately as can be: the mean of four networks without layers.",
             "64,000 features of colour images of 32 x 32 pixels in four maps; wants a GPU with "
-            "10 GB, and 95 GB of main memory.",
+            "12 GB, and 95 GB of main memory.",
             "CIFAR-10 0.8665, one seed (results/images-ensemble-cifar10.json).",
             {
                 "features": "patches-6+patches-8+stacked-patches-3+stacked-patches-5",

@@ -10,7 +10,7 @@ import pytest
 from redunet.estimators.recipes import find
 from redunet.experiments.methods import CHOSEN as RIVALS_CHOSEN
 from redunet.experiments.methods import TITLES as NAMES
-from tests.records import RECIPES, RESULTS, record
+from tests.records import RECIPES, RESULTS, ROOT, record
 
 RIVALS = ("lda", "ridge", "qda")
 CLOSED_FORM = (*RIVALS, "pairwise")
@@ -318,3 +318,12 @@ def test_pairs_are_ahead_by_little_on_held_out_images_of_mnist() -> None:
         f"With regression and the ridge 0.001, as the recipe had it before, the network reached "
         f"{reached['redunet']:.4f}, LDA and ridge {reached['lda']:.4f}" in words
     )
+
+
+def test_more_maps_are_more_accurate_on_held_out_images() -> None:
+    found: dict[int, float] = {}
+    for one in record("tune/images-ensemble-cifar10-maps")["candidates"]:  # the best come first
+        found.setdefault(one["n_maps"], one["held_out_accuracy"])
+    assert found[1] < found[2] < found[4]
+    words = " ".join((ROOT / "docs" / "images.md").read_text(encoding="utf-8").split())
+    assert f"reach {found[1]:.4f}, {found[2]:.4f} and {found[4]:.4f}" in words

@@ -1,14 +1,15 @@
 """Every promise of exactness, for every recipe: files, layers and labels to the last bit.
 
-Recipes are made smaller in the number of filters, kernels and windows only;
-all else is as they have it. What is learnt for the features comes from the
-first task.
+Recipes are made smaller in the number of filters, kernels, windows, maps and patches
+that are drawn only; all else is as they have it. What is learnt for the features comes
+from the first task.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -70,8 +71,17 @@ class Case:
         return verdict.exact and np.array_equal(my_scores, their_scores)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_patches() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("redunet.features.patches._PATCHES", 3_000)
+        yield
+
+
 def made(name: str, first_task: NDArray[Any]) -> ReduNetClassifier:
-    return from_recipe(name, first_task, device="cpu", **SMALLER)
+    maps = min(2, Experiment.of(recipe=name).plan.n_maps)
+    model: ReduNetClassifier = from_recipe(name, first_task, device="cpu", **SMALLER, n_maps=maps)
+    return model
 
 
 CASES = [
@@ -88,8 +98,9 @@ def case(request: pytest.FixtureRequest) -> Case:
     name, kind = request.param
     X: NDArray[Any]
     new: NDArray[Any]
-    features = Experiment.of(recipe=name).plan.features
-    wide = any(part in features for part in ("scattering", "planes", "larger"))
+    plan = Experiment.of(recipe=name).plan
+    wide = any(part in plan.features for part in ("scattering", "planes", "larger"))
+    wide |= "patches-8" in plan.features and not plan.padding
     shape = (WIDER if wide else SHAPES)[kind]
     X, y = images_of(shape, classes=3, per_class=14, seed=1)
     new, _ = images_of(shape, classes=3, per_class=6, seed=2)
@@ -109,6 +120,8 @@ def test_the_recipe_is_as_it_is_but_for_its_size(case: Case) -> None:
     wanted = plan.network().to_dict()
     if plan.shifts:  # has neither
         del wanted["whitening"], wanted["ridge"]
+    if plan.n_maps > 1:  # they are those of each network
+        params |= params["estimator"].get_params()
     assert wanted.items() <= params.items()
     # A measure that finds everything equal would prove nothing.
     assert not case.same(case.joint, case.taught(np.arange(len(case.y) - 1)))

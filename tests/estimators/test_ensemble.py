@@ -177,6 +177,10 @@ def test_a_file_with_moments_of_other_groups_is_refused(tmp_path: Path) -> None:
         storage.save(path, tensors, content)
         with pytest.raises(ModelFileError, match=r"(?i)groups|model of this version"):
             load(path)
+    content["settings"] = Ridge()._plain_settings()
+    storage.save(path, tensors, content)
+    with pytest.raises(ModelFileError, match="of vectors in the file of a Ridge, got moments of"):
+        load(path)
     content["settings"] = {"kind": "ensemble", "groups": [5, 7], "estimator": 3}
     storage.save(path, tensors, content)
     with pytest.raises(ModelFileError, match="is not a model of this version"):

@@ -24,7 +24,7 @@ from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
 from redunet.errors import DataError, ReduNetError, SettingsError
-from redunet.estimators import EnsembleClassifier, Estimator, ShiftInvariantClassifier
+from redunet.estimators import Estimator
 from redunet.user_data import Wanted, open_source
 from redunet.user_data.for_model import check_columns
 from redunet.user_data.labelled import change
@@ -54,7 +54,7 @@ class Job:
     @classmethod
     def of(cls, model: Estimator, kind: type | None) -> Job:
         """The job of a model that has learnt nothing."""
-        if isinstance(model, ShiftInvariantClassifier | EnsembleClassifier):
+        if not model.learns_vectors:
             raise SettingsError(
                 f"expected a model of vectors to learn in several processes, got one of "
                 f"{model.name()}: learn it in one, or learn several and merge them"

@@ -66,6 +66,11 @@ class MomentEstimator(Fitted):
     _of_embedding: ClassVar[str] = "features, normalize or input_range"
     """Parameters that cannot change once something is learnt."""
 
+    @property
+    def learns_vectors(self) -> bool:
+        """Whether what is remembered are moments of whole vectors: not of shifts, nor of groups."""
+        return self._remembers is ClassMoments
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, then learn.
 
@@ -306,6 +311,11 @@ class MomentEstimator(Fitted):
     @classmethod
     def _restored(cls, read: Model) -> Self:
         """The estimator that a file was made of."""
+        if type(read.state.moments) is not cls._remembers:
+            raise ModelFileError(
+                f"expected {cls._remembers.of_what} in the file of a {cls.__name__}, got "
+                f"{read.state.moments.of_what}: the file is damaged"
+            )
         model = cls._made_with(read.settings)
         embedding = read.state.embedding
         model.features = model._given_features(embedding.features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from sklearn.base import clone
@@ -15,6 +15,7 @@ from redunet.core import calibration
 from redunet.core.grid import unit_rows
 from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import ClassMoments
+from redunet.core.readouts import Readout
 from redunet.errors import ModelFileError, SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
@@ -25,13 +26,6 @@ from redunet.estimators.ridge import Ridge
 from redunet.estimators.settings import InputSettings, parse_memory
 from redunet.estimators.state import State
 from redunet.features import FeatureMap, Together
-
-
-class Scores(Protocol):
-    """What is kept of a member: scores of its features."""
-
-    def scores(self, Z: Tensor) -> Tensor:
-        """The score of each class, (n, k), of feature vectors, (n, d)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +41,7 @@ class OfNetwork:
     network: ReduNetClassifier
 
     def scores(self, Z: Tensor) -> Tensor:
-        """As `Scores.scores`."""
+        """As `redunet.core.readouts.Readout.scores`."""
         scores = torch.from_numpy(self.network.decision_function(Z.cpu().numpy()))
         if scores.ndim == 1:  # of two classes, how much higher the second one is
             scores = torch.stack([-scores / 2, scores / 2], dim=1)
@@ -61,13 +55,14 @@ class MeanScores:
     Parameters
     ----------
     moments : GroupedMoments
-    members : tuple of Scores
+    members : tuple of Readout
+        What is kept of each.
     to_probabilities : callable
         From scores to rows of sum 1.
     """
 
     moments: GroupedMoments
-    members: tuple[Scores, ...]
+    members: tuple[Readout, ...]
     to_probabilities: Callable[[Tensor], Tensor]
 
     def scores(self, Z: Tensor) -> Tensor:
@@ -185,9 +180,7 @@ class EnsembleClassifier(ClosedForm):
     def _member(self) -> ReduNetClassifier | ClosedForm:
         """A model of one group that has learnt nothing."""
         made: Any = ReduNetClassifier() if self.estimator is None else clone(self.estimator)
-        if not isinstance(made, ReduNetClassifier | ClosedForm) or made._remembers is not (
-            ClassMoments
-        ):
+        if not isinstance(made, ReduNetClassifier | ClosedForm) or not made.learns_vectors:
             raise SettingsError(
                 f"expected a ReduNetClassifier or an estimator in closed form for each group, got "
                 f"{type(made).__name__}"
@@ -260,7 +253,7 @@ class EnsembleClassifier(ClosedForm):
     def _solved(self, moments: GroupedMoments) -> MeanScores:
         """One member after another, of which no more is kept than answers take."""
         memory = parse_memory(self.memory) // len(moments.sizes)
-        found: list[Any] = []
+        found: list[Readout] = []
         for table in moments.groups:
             member = _without_network(self._member()).remember(table)
             if isinstance(member, ClosedForm):
@@ -271,7 +264,7 @@ class EnsembleClassifier(ClosedForm):
                 found.append(member.readout_)
         if isinstance(self._member(), ReduNetClassifier):
             return MeanScores(moments, tuple(found), _Temperature(self._member(), moments))
-        return MeanScores(moments, tuple(found), found[0].probabilities)
+        return MeanScores(moments, tuple(found), member.solution_.probabilities)
 
     def _plain_settings(self) -> dict[str, Any]:
         groups = self.own_settings()["groups"]

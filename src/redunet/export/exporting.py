@@ -16,11 +16,9 @@ from redunet.core.moments import Label
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import (
     ClosedForm,
-    EnsembleClassifier,
     Estimator,
     FeCAM,
     ReduNetClassifier,
-    ShiftInvariantClassifier,
 )
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import Settings, parse_memory
@@ -123,7 +121,7 @@ def export(
     """
     path = Path(path)
     chosen = format_of(path, file_format)
-    if isinstance(model, ShiftInvariantClassifier | EnsembleClassifier):
+    if not model.learns_vectors:
         raise SettingsError(
             f"expected a model that can be exported, got one of {model.name()}: use it with redunet"
         )

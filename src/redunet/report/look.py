@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 
 from redunet.core.subspaces import Subspaces
 from redunet.errors import DataError, SettingsError
-from redunet.estimators import (
-    EnsembleClassifier,
-    Estimator,
-    ReduNetClassifier,
-    ShiftInvariantClassifier,
-)
+from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.estimators.inspection import (
     after_layers,
     at_depth,
@@ -95,7 +90,7 @@ class Look:
         model = self.model
         if isinstance(model, ReduNetClassifier):
             return model
-        if isinstance(model, ShiftInvariantClassifier | EnsembleClassifier):
+        if not model.learns_vectors:
             raise SettingsError(
                 f"expected a model of one network, or in closed form, to draw, got one of "
                 f"{model.name()}: see redunet inspect"

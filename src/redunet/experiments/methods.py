@@ -92,9 +92,9 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "lda": {"shrinkage": 0.003},
         "ridge": {"ridge": 0.003},
     },
-    ("images-ensemble", "cifar10"): {  # as for each of its maps
-        "lda": {"shrinkage": 0.003},
-        "ridge": {"ridge": 0.003},
+    ("images-ensemble", "cifar10"): {
+        "lda": {"shrinkage": 0.001},
+        "ridge": {"ridge": 0.001},
     },
     ("images-cpu", "cifar10"): {
         "lda": {"shrinkage": 0.003},

@@ -167,7 +167,9 @@ class Filtered(Patches):
         self.steps = float(features.steps)
         self.filters = nn.Buffer(features.filters)
         self.offsets = nn.Buffer((features.offsets * patches._RESPONSE_GRID)[:, None])
-        self.pooling = nn.Buffer(features._pooling())
+        rows, columns = features.weights()
+        self.rows, self.columns = nn.Buffer(rows), nn.Buffer(columns)
+        self.in_rows = (self.n_filters, rows.shape[1], len(columns))
 
     def forward(self, X: Tensor) -> Tensor:
         """Vectors, (n, d)."""
@@ -180,11 +182,16 @@ class Filtered(Patches):
         scale = size * grid * patches._RESPONSE_GRID / patches._FILTER_GRID
         response = (torch.matmul(self.filters, P) * (scale / contrast) - self.offsets).round()
         sides = [
-            torch.matmul((side - self.threshold).clamp(min=0.0), self.pooling).unsqueeze(2)
+            self.sums((side - self.threshold).clamp(min=0.0)).unsqueeze(2)
             for side in (response, -response)
         ]
         sums = torch.cat(sides, 2).reshape(-1, self.n_features)
         return sums / self.steps
+
+    def sums(self, responses: Tensor) -> Tensor:
+        """Weighted sums over places: (n, n_filters, cells, cells)."""
+        responses = responses.reshape(-1, *self.in_rows)
+        return torch.matmul(torch.matmul(self.rows, responses), self.columns)
 
 
 class Roots(nn.Module):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, pad, softshrink, unfold
+from torch.nn.functional import avg_pool2d, pad, softshrink
 
 from redunet.errors import DataError, SettingsError
 from redunet.features.base import register
@@ -40,8 +40,9 @@ _MOST_VALUES = 1024
 _LARGEST_FILTER = 2**34
 """Of a filter's values, so that its products stay below 2⁵³."""
 
-_BATCH_BYTES = {"cpu": 2**23, "cuda": 2**31}
-"""What responses or patches of one pass may take: a processor's cache, a part of a GPU's memory."""
+_PASS_BYTES = {"cpu": 6 * 2**20, "cuda": 2**31}
+"""What patches or responses of one pass may take: for each thread a processor's cache, or a part
+of a GPU's memory."""
 
 
 @register
@@ -213,14 +214,16 @@ class PatchFilters:
         X = whole_pixels(X, 255)
         planes = X.reshape(*X.shape[:3], -1).permute(0, 3, 1, 2)
         out = X.new_empty(len(X), self.n_features)
-        pooling = self._pooling().to(X.device)
+        rows, columns = (along.to(X.device) for along in self.weights())
         per_place = max(self.filters.shape) * X.element_size()  # responses, or values of a patch
-        per_image = per_place * len(pooling)
-        per_pass = max(1, _BATCH_BYTES.get(X.device.type, 2**23) // per_image)
+        per_image = per_place * rows.shape[1] * len(columns)
+        threads = torch.get_num_threads() if X.device.type == "cpu" else 1
+        pass_bytes = _PASS_BYTES.get(X.device.type, _PASS_BYTES["cpu"])
+        per_pass = threads * max(1, pass_bytes // per_image)
         for some, features in zip(
             torch.split(planes, per_pass), torch.split(out, per_pass), strict=True
         ):
-            features.copy_(self._sums(some, pooling))
+            features.copy_(self._sums(some, rows, columns))
         return out.div_(self.steps)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -237,18 +240,31 @@ class PatchFilters:
             values["padding"] = self.padding
         return values, {"filters": self.filters, "offsets": self.offsets}
 
-    def _sums(self, planes: Tensor, pooling: Tensor) -> Tensor:
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """What places count in cells: Tensors of shape (cells, height) and (width, cells).
+
+        A place counts the product of what its row and its column do, which are whole numbers.
+        """
+        height, width = (
+            self._along(side + 2 * self.padding - self.patch_size + 1).round()
+            for side in self.input_shape[:2]
+        )
+        return height.T, width
+
+    def _sums(self, planes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Sums on the grid of responses, (n, d), of images, (n, channels, height, width)."""
         responses = self._responses(planes)
         # Beyond the threshold on either side, sign kept: the two sides are read off the sums.
         beyond = softshrink(responses, round(self.threshold * _RESPONSE_GRID))
-        both = beyond @ pooling
-        above = beyond.clamp_(min=0) @ pooling
-        return torch.stack([above, above - both], dim=2).flatten(1)
+        beyond = beyond.view(-1, rows.shape[1], len(columns))
+        both = rows @ beyond @ columns
+        above = rows @ beyond.clamp_(min=0) @ columns
+        sides = torch.stack([above, above - both], dim=1)
+        return sides.view(len(planes), self.n_features)
 
     def _responses(self, planes: Tensor) -> Tensor:
         """Products t on their grid, (n, n_filters, places), of images as for `_sums`."""
-        patches = unfold(planes, self.patch_size, padding=self.padding)
+        patches = self._patches_of(planes)
         size = patches.shape[1]
         variance = size * self._over_patches(planes.square()) - self._over_patches(planes).square()
         contrast = variance.add_(_LEAST_VARIANCE * size**2).mul_(_CONTRAST_GRID**2).sqrt_().round_()
@@ -257,6 +273,12 @@ class PatchFilters:
         responses = self.filters.to(patches.device) @ patches
         return responses.mul_(scale[:, None]).sub_(offsets[:, None]).round_()
 
+    def _patches_of(self, planes: Tensor) -> Tensor:
+        """All patches, (n, values, places): a copy of rows, several times as fast as `unfold`."""
+        padded = pad(planes, (self.padding,) * 4)
+        every = padded.unfold(2, self.patch_size, 1).unfold(3, self.patch_size, 1)
+        return every.permute(0, 1, 4, 5, 2, 3).flatten(4).flatten(1, 3)
+
     def _over_patches(self, planes: Tensor) -> Tensor:
         """Sums of the values of each patch, (n, places), of images as for `_sums`."""
         grey = planes.sum(dim=1, keepdim=True)
@@ -264,16 +286,8 @@ class PatchFilters:
         grey = pad(grey, (padding,) * 4)  # of which pooling takes half a patch at most
         return avg_pool2d(grey, size, stride=1, divisor_override=1).flatten(1)
 
-    def _pooling(self) -> Tensor:
-        """What each place counts in each cell: Tensor of shape (places, cells²), whole numbers."""
-        rows, columns = (
-            self._along(side + 2 * self.padding - self.patch_size + 1).round()
-            for side in self.input_shape[:2]
-        )
-        return torch.einsum("ia,jb->ijab", rows, columns).flatten(2).flatten(0, 1)
-
     def _along(self, places: int) -> Tensor:
-        """The same along one side of the image: Tensor of shape (places, cells)."""
+        """What places along one side of the image count in cells: Tensor, (places, cells)."""
         if not self.window:
             cell = torch.arange(places) * self.cells // places
             return torch.nn.functional.one_hot(cell, self.cells).to(torch.float64)

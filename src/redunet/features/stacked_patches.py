@@ -43,7 +43,8 @@ _STEPS = 32
 _WHITE = 255
 """The largest pixel; roots beyond it are cut off."""
 
-_BATCH = 256
+_BATCH = {"cpu": 64, "cuda": 1024}
+"""Images of one pass: what lies between the stages stays in a processor's cache."""
 
 
 @register
@@ -136,7 +137,7 @@ class StackedPatches(Stages):
         )
         responses = [
             _image(first, part.to(device)).to("cpu", torch.uint8)
-            for part in torch.split(torch.as_tensor(images), _BATCH)
+            for part in torch.split(torch.as_tensor(images), _per_pass(device))
         ]
         second = PatchFilters.learn(
             torch.cat(responses).numpy(),
@@ -153,8 +154,12 @@ class StackedPatches(Stages):
 
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, *input_shape): filter, sign, row, column."""
-        parts = torch.split(X, _BATCH) if len(X) else (X,)
+        parts = torch.split(X, _per_pass(X.device)) if len(X) else (X,)
         return torch.cat([self.second(_image(self.first, part)) for part in parts])
+
+
+def _per_pass(device: torch.device | str) -> int:
+    return _BATCH.get(torch.device(device).type, _BATCH["cpu"])
 
 
 def _image_shape(first: PatchFilters) -> tuple[int, int, int]:

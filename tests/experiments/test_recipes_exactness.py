@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,13 +68,6 @@ class Case:
         )
         verdict = equivalence(one, other, mine, theirs)
         return verdict.exact and np.array_equal(my_scores, their_scores)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_patches() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("redunet.features.patches._PATCHES", 3_000)
-        yield
 
 
 def made(name: str, first_task: NDArray[Any]) -> ReduNetClassifier:

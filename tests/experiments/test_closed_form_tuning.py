@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch import Tensor
 from typer.testing import CliRunner
 
 from redunet import SettingsError
@@ -16,6 +17,7 @@ from redunet.datasets import load
 from redunet.estimators import CLOSED_FORM
 from redunet.experiments.experiment import Experiment, Plan
 from redunet.experiments.methods import CHOSEN
+from redunet.experiments.tune_experiment import tune_experiment
 from redunet.experiments.tuning import held_out_rows, tune_closed_form
 from redunet.features import Standardize
 from tests.experiments.test_runner import Untouchable, digits_train
@@ -43,6 +45,34 @@ def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them(method: str, n
         assert accuracies[value] == never.score(X[mask], y[mask])
     assert model.get_params()[name] == 0.5
     assert not hasattr(model, "moments_")
+
+
+@pytest.mark.parametrize("method", ["lda", "redunet"])
+def test_samples_go_through_the_features_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, method: str
+) -> None:
+    seen = []
+    embed = Standardize.__call__
+
+    def counted(features: Standardize, X: Tensor) -> Tensor:
+        seen.append(len(X))
+        return embed(features, X)
+
+    monkeypatch.setattr(Standardize, "__call__", counted)
+    settings = {"features": "standardize-all", "n_layers": 0, "readout": "discriminant"}
+    grid = {"lda": "shrinkage", "redunet": "ridge"}
+    found = tune_experiment(
+        Experiment.of("digits", changes={**settings, "train_per_class": 40}),
+        tmp_path,
+        "redunet tune",
+        {grid[method]: VALUES},
+        method=method,
+        n_components=(28,) if method == "redunet" else (),
+        per_class=15,
+        paper_rule=False,
+    )
+    assert len(found["candidates"]) == len(VALUES)
+    assert sum(seen) == 400
 
 
 def test_of_equals_the_first_in_the_grid_is_chosen() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from redunet.estimators.classifier import ReduNetClassifier
@@ -18,10 +17,8 @@ from redunet.experiments.methods import Method
 from redunet.experiments.runner import Evaluation
 from redunet.experiments.streams import Task
 from redunet.experiments.tuning import labels_by_components
+from redunet.experiments.vectors import vectors_of
 from redunet.features import FeatureMap
-
-_ROWS = 512
-"""Samples at a time, for the feature map."""
 
 Labels = dict[str, NDArray[Any]]
 
@@ -86,7 +83,7 @@ class SharedMoments:
 
         def answer(model: ReduNetClassifier, X: NDArray[Any]) -> NDArray[Any]:
             estimator, self._answering = self._answering, None  # nobody asks it again
-            found: NDArray[Any] = estimator.predict(self._mapped(X))
+            found: NDArray[Any] = estimator.predict(vectors_of(self.features, X, self.device))
             return found
 
         def without_layers(model: ReduNetClassifier, X: NDArray[Any]) -> Labels:
@@ -112,25 +109,13 @@ class SharedMoments:
             return samples.reshape(len(samples), -1)
         if self._vectors is None or len(self._vectors) > len(samples):
             self._vectors = np.empty((0, self.features.n_features))
-        more = self._mapped(samples[len(self._vectors) :])
+        more = vectors_of(self.features, samples[len(self._vectors) :], self.device)
         self._vectors = np.concatenate([self._vectors, more])
         return self._vectors
 
     def forget_vectors(self) -> None:
         """Free the memory of test vectors; they are computed again when they are needed."""
         self._vectors = None
-
-    def _mapped(self, samples: NDArray[Any]) -> NDArray[Any]:
-        """Vectors of samples, computed now."""
-        if self.features is None:
-            return samples.reshape(len(samples), -1)
-        parts = [np.empty((0, self.features.n_features))]
-        for start in range(0, len(samples), _ROWS):
-            part = np.asarray(samples[start : start + _ROWS], dtype=np.float64)
-            on_device = torch.from_numpy(part).to(resolve_device(self.device))
-            shaped = on_device.reshape(len(part), *self.features.input_shape)
-            parts.append(self.features(shaped).cpu().numpy())
-        return np.concatenate(parts)
 
     def _readings(self, estimator: Any, X: NDArray[Any], readings: Mapping[str, int]) -> Labels:
         vectors = self.vectors(X)

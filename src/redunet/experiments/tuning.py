@@ -26,6 +26,7 @@ from redunet.estimators.candidates import OF_READOUT, check_searched
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.ensemble import EnsembleClassifier
+from redunet.experiments.vectors import vectors_of
 from redunet.progress import Progress, silent
 from redunet.validation import whole_number
 
@@ -224,9 +225,17 @@ def closed_form_candidates(
         if number == 1 or through != learnt:
             rest.fit(x_train[~mask], y_train[~mask])
             learnt = through
-        accuracy = float(np.mean(rest.predict(x_out) == y_out))
+            answering, samples = _over_vectors(rest, x_out) if own is None else (rest, x_out)
+        accuracy = float(np.mean(answering.set_params(**settings).predict(samples) == y_out))
         candidates.append({**settings, "held_out_accuracy": accuracy})
     return candidates
+
+
+def _over_vectors(model: ClosedForm, X: NDArray[Any]) -> tuple[ClosedForm, NDArray[Any]]:
+    """A model of the same moments without their feature map, and what this map makes of samples."""
+    params = model.get_params(deep=False)
+    vectors = vectors_of(model.features, X, model.device)
+    return type(model)(**{**params, "features": None}).remember(model.moments_), vectors
 
 
 def found_by(

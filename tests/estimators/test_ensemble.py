@@ -23,10 +23,9 @@ from redunet import (
     SettingsError,
     from_recipe,
 )
-from redunet.distributed.partial import Job
+from redunet.distributed.contribution import Task
 from redunet.estimators import KLDA, LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
 from redunet.estimators.model_settings import ModelSettings
-from redunet.export import export
 from redunet.features import Mirrored, PatchFilters, RandomReLU, Together
 from redunet.report.look import Look
 from tests.conftest import classes_on_subspaces
@@ -148,9 +147,9 @@ def test_parameters_of_the_estimator_can_be_set_by_their_own_names() -> None:
 
 def test_groups_can_be_given_in_place_of_maps() -> None:
     model = EnsembleClassifier(Ridge(), groups=(5, 7)).fit(X, y)
-    assert [one.n_features for one in model.moments_.groups] == [5, 7]  # type: ignore[attr-defined]
+    assert [one.n_features for one in model.moments_.groups] == [5, 7]
     alone = EnsembleClassifier(Ridge()).fit(X, y).moments_
-    assert alone.groups == (Ridge().fit(X, y).moments_,)  # type: ignore[attr-defined]
+    assert alone.groups == (Ridge().fit(X, y).moments_,)
     vectors = np.random.RandomState(0).randn(30, 12)
     other = EnsembleClassifier(Ridge(), groups=(5, 7)).remember(model.moments_)
     assert np.array_equal(model.predict(vectors), other.predict(vectors))
@@ -187,7 +186,7 @@ def test_a_file_with_moments_of_other_groups_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
-def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_is_one_line() -> None:
     with pytest.raises(SettingsError, match="a ReduNetClassifier or an estimator in closed form"):
         EnsembleClassifier(EnsembleClassifier()).fit(X, y)
     with pytest.raises(SettingsError, match="without a feature map of its own, got klda"):
@@ -201,12 +200,10 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
         Ridge().remember(model.moments_)
     with pytest.raises(DataTypeError, match="expected moments of groups of features for a"):
         new().remember(Ridge(features=MAPS).fit(X, y).moments_)
-    with pytest.raises(SettingsError, match="can be exported, got one of ensemble"):
-        export(model, tmp_path / "model.onnx")
-    with pytest.raises(SettingsError, match="in several processes, got one of ensemble"):
-        Job.of(new(), None)
-    with pytest.raises(SettingsError, match="to draw, got one of ensemble"):
-        Look(model).network  # noqa: B018
+    with pytest.raises(SettingsError, match="for a federation, got one of ensemble"):
+        Task.of(new())
+    with pytest.raises(SettingsError, match=r"of several feature maps, got one of groups of vec"):
+        Look(EnsembleClassifier(Ridge(), groups=(5, 7)).fit(X, y)).network  # noqa: B018
     with pytest.raises(SettingsError, match="memory"):
         new().set_params(memory="lots").fit(X, y)
     before = model.to_bytes()
@@ -244,7 +241,7 @@ def test_maps_of_settings_have_draws_of_their_own_and_more_begin_like_fewer() ->
 
 def test_an_ensemble_of_a_recipe_is_more_accurate_than_most_members_and_forgets() -> None:
     first, rest, held = LABELS[:1200] < 2, LABELS[:1200] >= 2, slice(1200, None)
-    changes: dict[str, Any] = {"n_filters": 8, "patch_size": 3, "n_layers": 1, "n_maps": 4}
+    changes: dict[str, Any] = {"n_filters": 2, "patch_size": 3, "n_layers": 1, "n_maps": 4}
     model = from_recipe("images-fast", IMAGES[:1200][first], **changes, readout="regression")
     assert isinstance(model, EnsembleClassifier)
     for rows in (first, rest):
@@ -254,7 +251,7 @@ def test_an_ensemble_of_a_recipe_is_more_accurate_than_most_members_and_forgets(
     alone = [
         one.score(rows, LABELS[held]) for one, rows in zip(model.members(), vectors, strict=True)
     ]
-    assert model.score(IMAGES[held], LABELS[held]) > np.mean(alone) + 0.003
+    assert model.score(IMAGES[held], LABELS[held]) > np.mean(alone) + 0.01
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the feature map stays
         forgotten = model.forget([7]).to_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -23,7 +24,7 @@ from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
 from redunet.estimators.ridge import Ridge
-from redunet.estimators.settings import InputSettings, parse_memory
+from redunet.estimators.settings import InputSettings, parse_memory, resolve_device
 from redunet.estimators.state import State
 from redunet.features import FeatureMap, Together
 
@@ -74,6 +75,12 @@ class MeanScores:
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k), from scores, (n, k)."""
         return self.to_probabilities(scores)
+
+    @property
+    def temperature(self) -> float | None:
+        """T, where probabilities are softmax(scores / T); None if the members are closed forms."""
+        softmax = self.to_probabilities
+        return softmax.temperature if isinstance(softmax, _Softmax) else None
 
 
 class EnsembleClassifier(ClosedForm):
@@ -146,10 +153,33 @@ class EnsembleClassifier(ClosedForm):
         """What people call it."""
         return cls.kind
 
+    @property
+    def moments_(self) -> GroupedMoments:
+        """All that is remembered, group by group."""
+        return _of_groups(super().moments_)
+
+    @property
+    def solution_(self) -> MeanScores:
+        """What is kept of each member, for the moments and settings as they are now."""
+        return self._solution(self._fitted(), resolve_device(self.device))
+
     def members(self) -> Iterator[ReduNetClassifier | ClosedForm]:
         """A model of each group, one after another: it takes vectors of that group's features."""
         for moments in _of_groups(self._fitted().total).groups:
             yield self._member().remember(moments)
+
+    def alone(self, group: int) -> ReduNetClassifier | ClosedForm:
+        """The model of one group behind that group's own map: it takes samples as they are."""
+        features = self.feature_map_
+        if not isinstance(features, Together):
+            raise SettingsError(
+                f"expected an {type(self).__name__} of several feature maps, got one of groups of "
+                f"vectors: take its members()"
+            )
+        alone: ReduNetClassifier | ClosedForm = self._member().set_params(
+            features=features.parts[group]
+        )
+        return alone.remember(_of_groups(self._fitted().total).groups[group])
 
     def own_settings(self) -> dict[str, Any]:
         """The estimator's parameters and the groups, by name, checked."""
@@ -263,7 +293,7 @@ class EnsembleClassifier(ClosedForm):
             else:
                 found.append(member.readout_)
         if isinstance(self._member(), ReduNetClassifier):
-            return MeanScores(moments, tuple(found), _Temperature(self._member(), moments))
+            return MeanScores(moments, tuple(found), _Softmax(self._member(), moments))
         return MeanScores(moments, tuple(found), member.solution_.probabilities)
 
     def _plain_settings(self) -> dict[str, Any]:
@@ -297,18 +327,19 @@ def _without_network(member: ReduNetClassifier | ClosedForm) -> ReduNetClassifie
 _READOUTS: dict[str, Any] = {"regression": Ridge, "pairwise": PairwiseDiscriminant}
 
 
-class _Temperature:
+class _Softmax:
     """Probabilities softmax(scores / T), with T the mean of the members' own."""
 
     def __init__(self, member: Any, moments: GroupedMoments) -> None:
         self._member, self._moments = member, moments
-        self._found: float | None = None
+
+    @cached_property
+    def temperature(self) -> float:
+        every = [clone(self._member).remember(t).temperature_ for t in self._moments.groups]
+        return float(sum(every) / len(every))
 
     def __call__(self, scores: Tensor) -> Tensor:
-        if self._found is None:
-            every = [clone(self._member).remember(t).temperature_ for t in self._moments.groups]
-            self._found = sum(every) / len(every)
-        return calibration.probabilities(scores, self._found)
+        return calibration.probabilities(scores, self.temperature)
 
 
 def _of_groups(moments: ClassMoments) -> GroupedMoments:

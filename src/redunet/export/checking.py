@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet.core.fused_network import FACTOR
+from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import Label
 from redunet.core.second_moments import SecondMoments
 from redunet.estimators import Estimator
@@ -119,7 +120,10 @@ def _batches(answers: Answers, shape: tuple[int, ...]) -> Iterator[Floats]:
 
 def drawn_vectors(model: Estimator) -> Floats:
     """Vectors with the second moments of the model's classes, within its range: (n, d)."""
-    Z = SecondMoments.of(model.moments_, torch.float64, "cpu").draw(DRAWN).numpy()
+    moments = model.moments_
+    tables = moments.groups if isinstance(moments, GroupedMoments) else (moments,)
+    parts = [SecondMoments.of(one, torch.float64, "cpu").draw(DRAWN) for one in tables]
+    Z = torch.cat(parts, dim=1).numpy()
     if model.input_range is not None:
         low, high = model.input_range
         Z = np.clip(Z * max(abs(low), abs(high)), low, high)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from redunet.estimators import (
+    ClosedForm,
+    EnsembleClassifier,
     Estimator,
     FeCAM,
     NearestMean,
@@ -31,7 +33,19 @@ def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
     Σ_j / n_j, the second moment there, up to rounding. Nothing is said of single samples that
     the second moments do not say.
     """
-    held = ["labels"]
+    if isinstance(model, EnsembleClassifier):
+        each, n = _of_model(_member(model), form), len(model.moments_.sizes)
+        held = ["labels", *(f"for each of {n} groups of features {words}" for words in each)]
+    else:
+        held = ["labels", *_of_model(model, form)]
+    of_data = held_of_data(model.feature_map_)
+    if model.feature_map_ is not None:
+        held.append(f"the feature map{f', with {of_data}' if of_data else ''}")
+    return tuple(held)
+
+
+def _of_model(model: Estimator, form: Form) -> list[str]:
+    held = []
     if isinstance(model, ReduNetClassifier):
         if model.whitening is not None:
             held.append("the pooled covariance within classes, as a whitening map")
@@ -53,14 +67,18 @@ def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
         held.append(_READOUTS["pairwise"])
     else:
         held.append("weights and an offset for each class")
-    of_data = held_of_data(model.feature_map_)
-    if model.feature_map_ is not None:
-        held.append(f"the feature map{f', with {of_data}' if of_data else ''}")
-    return tuple(held)
+    return held
+
+
+def _member(model: EnsembleClassifier) -> ReduNetClassifier | ClosedForm:
+    """One of an ensemble's models, which all hold the like."""
+    return next(model.members())
 
 
 def revealed(model: Estimator, layers: int) -> str | None:
     """What a file with so many layers tells of each class as exactly as the model does."""
+    if isinstance(model, EnsembleClassifier):
+        return revealed(_member(model), layers)
     if isinstance(model, ReduNetClassifier):
         return "second moment" if layers or model.readout == "coding" else None
     if isinstance(model, NearestMean):

@@ -16,9 +16,11 @@ from redunet.core.moments import Label
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import (
     ClosedForm,
+    EnsembleClassifier,
     Estimator,
     FeCAM,
     ReduNetClassifier,
+    ShiftInvariantClassifier,
 )
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import Settings, parse_memory
@@ -26,7 +28,7 @@ from redunet.export.checking import Answers, compare, drawn_vectors, random_samp
 from redunet.export.contents import held_by
 from redunet.export.feature_maps import feature_module
 from redunet.export.formats import Run, format_of
-from redunet.export.program import Form, Program, forms, input_shape, program
+from redunet.export.program import Form, Program, forms, input_shape, networks_of, program
 from redunet.files import write_bytes
 from redunet.progress import Progress, silent
 
@@ -121,7 +123,7 @@ def export(
     """
     path = Path(path)
     chosen = format_of(path, file_format)
-    if not model.learns_vectors:
+    if isinstance(model, ShiftInvariantClassifier):
         raise SettingsError(
             f"expected a model that can be exported, got one of {model.name()}: use it with redunet"
         )
@@ -250,12 +252,18 @@ def _running(made: Program, labels: Sequence[Label]) -> Run:
 
 def _check_memory(model: Estimator, form: Form) -> None:
     """Raise a SettingsError where the layers to export do not fit the memory that was granted."""
-    if not isinstance(model, ReduNetClassifier) or not form.blocks:
+    if not form.blocks:
         return
-    layers, own = model.network_.layers, Settings.of(model).torch_dtype
-    size = layers.n_bytes // len(layers) * len(form.blocks) * form.dtype.itemsize // own.itemsize
+    several = isinstance(model, EnsembleClassifier)
+    networks = networks_of(model) if several else [model]
+    size = sum(map(_bytes_of_layers, networks, form.members if several else [form]))
     if size > parse_memory(model.memory):
         raise SettingsError(
             f"expected layers that fit memory={model.memory}, got {len(form.blocks)} layers of "
             f"{size / 1e9:.3g} GB, as fewer do not give all labels: raise memory"
         )
+
+
+def _bytes_of_layers(network: ReduNetClassifier, form: Form) -> int:
+    layers, own = network.network_.layers, Settings.of(network).torch_dtype
+    return layers.n_bytes // len(layers) * len(form.blocks) * form.dtype.itemsize // own.itemsize

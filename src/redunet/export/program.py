@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from redunet.core.fusion_choice import BLOCK_PATH, Block, blocks
 from redunet.core.memberships import sharpness_of
-from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.estimators import EnsembleClassifier, Estimator, ReduNetClassifier
 from redunet.estimators.checked_input import constant
+from redunet.estimators.ensemble import OfNetwork
 from redunet.estimators.settings import Settings
 from redunet.export.feature_maps import feature_module
 from redunet.export.network import ExportedLayer, Layers, LinearMap, UnitRows
-from redunet.export.readouts import Scores, readout_module, solution_module
+from redunet.export.readouts import Scores, module_of, readout_module, scale_of, solution_module
 
 
 class Program(nn.Module):
@@ -40,8 +41,53 @@ class Program(nn.Module):
 
     def forward(self, samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Index, (n,), scores and probabilities, (n, k), of samples, (n, ...) in float64."""
-        scores = self.readout(self.layers(self.before(samples)))
+        scores = self.scores(samples)
         return scores.argmax(1), scores, self.readout.probabilities(scores)
+
+    def scores(self, samples: Tensor) -> Tensor:
+        """Scores alone, (n, k)."""
+        found: Tensor = self.readout(self.layers(self.before(samples)))
+        return found
+
+
+class MeanScores(Scores):
+    """The mean of the scores of several programs.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        From vectors of all groups of features.
+    scale : float, or None
+        As for `Scores`.
+    """
+
+    def __init__(self, programs: Sequence[Program], scale: float | None) -> None:
+        super().__init__(scale)
+        self.programs = list(programs)
+        for number, one in enumerate(programs):
+            self.add_module(f"program_{number}", one)
+
+    def forward(self, Z: Tensor) -> Tensor:
+        """Scores, (n, k)."""
+        first, *others = (one.scores(Z) for one in self.programs)
+        return sum(others, first) * (1 / len(self.programs))
+
+
+class Columns(nn.Module):
+    """Some of the columns.
+
+    Parameters
+    ----------
+    places : Tensor of shape (m,), int64
+    """
+
+    def __init__(self, places: Tensor) -> None:
+        super().__init__()
+        self.places = nn.Buffer(places)
+
+    def forward(self, Z: Tensor) -> Tensor:
+        """Columns, (n, m), of vectors, (n, d)."""
+        return torch.index_select(Z, 1, self.places)
 
 
 class Scaled(nn.Module):
@@ -72,7 +118,7 @@ class WithConstant(nn.Module):
 
 @dataclass(frozen=True)
 class Form:
-    """How a network is exported.
+    """How a network is exported, or the networks of an ensemble.
 
     Parameters
     ----------
@@ -80,10 +126,13 @@ class Form:
         The layers, or the blocks of layers, that become one layer each.
     dtype : torch.dtype
         Of the layers; all else is in float64.
+    members : tuple of Form, default=()
+        Of the networks of an ensemble, whose blocks together are those above.
     """
 
     blocks: tuple[Block, ...]
     dtype: torch.dtype
+    members: tuple[Form, ...] = ()
 
 
 def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
@@ -97,6 +146,9 @@ def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
     every_layer : bool
         Leave out the fusions.
     """
+    if isinstance(model, EnsembleClassifier):
+        yield from _forms_together([[*forms(one, every_layer)] for one in networks_of(model)])
+        return
     steps = model.network_.layers.steps if isinstance(model, ReduNetClassifier) else ()
     size = max(1, math.ceil(sum(steps) / BLOCK_PATH))
     while not every_layer and size <= len(steps) / 2:
@@ -106,6 +158,20 @@ def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
     if steps:
         yield Form(every, torch.float32)
     yield Form(every, torch.float64)
+
+
+def _forms_together(each: Sequence[Sequence[Form]]) -> Iterator[Form]:
+    """Those of several networks at once, the most accurate ones last."""
+    if not each:
+        yield Form((), torch.float64)
+    for place in range(max(map(len, each), default=0), 0, -1):
+        ones = tuple(some[-min(place, len(some))] for some in each)
+        yield Form(tuple(block for one in ones for block in one.blocks), ones[0].dtype, ones)
+
+
+def networks_of(model: EnsembleClassifier) -> list[ReduNetClassifier]:
+    """The members of an ensemble that have layers, or whitening."""
+    return [one.network for one in model.solution_.members if isinstance(one, OfNetwork)]
 
 
 def input_shape(model: Estimator) -> tuple[int, ...]:
@@ -125,6 +191,9 @@ def program(model: Estimator, form: Form) -> Program:
     """
     features = model.feature_map_
     before = [] if features is None else [feature_module(features)]
+    if isinstance(model, EnsembleClassifier):
+        no_layers = Layers([], None, torch.float64)
+        return Program(nn.Sequential(*before), no_layers, _mean(model, form)).eval()
     if model.normalize == "constant":
         before.append(WithConstant(model.moments_.n_features - 1))
     if isinstance(model, ReduNetClassifier):
@@ -139,6 +208,24 @@ def program(model: Estimator, form: Form) -> Program:
         layers = Layers([], None, torch.float64)
         readout = solution_module(model.solution_, model.name())
     return Program(nn.Sequential(*before), layers, readout).eval()
+
+
+def _mean(model: EnsembleClassifier, form: Form) -> MeanScores:
+    """The mean of the members' scores, each of the vectors of its group."""
+    found, own = model.solution_, iter(form.members)
+    programs: list[Program] = []
+    places = model.moments_.parts(torch.arange(model.moments_.n_features)[None])
+    for member, columns in zip(found.members, places, strict=True):
+        if isinstance(member, OfNetwork):
+            one = program(member.network, next(own))
+        else:
+            no_layers = Layers([], None, torch.float64)
+            readout = module_of(member, 1.0, model.name())
+            one = Program(nn.Sequential(UnitRows()), no_layers, readout)
+        before = nn.Sequential(Columns(columns[0].contiguous()), *one.before)
+        programs.append(Program(before, one.layers, one.readout))
+    T = found.temperature
+    return MeanScores(programs, scale_of(found.members[-1]) if T is None else 1 / T)
 
 
 def _layers(model: ReduNetClassifier, form: Form) -> Layers:

@@ -132,12 +132,12 @@ class Quadratic(Scores):
             self.directions = nn.Buffer(directions.detach().cpu().contiguous())
 
     @classmethod
-    def of_factors(cls, solution: QuadraticScores) -> Quadratic:
+    def of_factors(cls, solution: QuadraticScores, scale: float | None = 1.0) -> Quadratic:
         """Of normal classes, each with the Cholesky factor of its covariance."""
         L = solution.factors
         eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
         A = torch.stack([torch.linalg.solve_triangular(L_j, eye, upper=False) for L_j in L])
-        return cls(A, solution.means, solution.offsets)
+        return cls(A, solution.means, solution.offsets, scale=scale)
 
     def forward(self, Z: Tensor) -> Tensor:
         """Scores, (n, k)."""
@@ -157,19 +157,7 @@ def readout_module(readout: object, temperature: float, name: str) -> Scores:
     name : str
         What people call it, for the error.
     """
-    scale = 1 / temperature
-    if isinstance(readout, NearestSubspace):
-        return Subspaces(readout, scale)
-    if isinstance(readout, CodingLength):
-        return CodingLengths(readout, scale)
-    if isinstance(readout, LinearScores):
-        return Linear(readout, scale)
-    if isinstance(readout, LocalDiscriminant):
-        A, P = readout.whitenings, readout.directions
-        return Quadratic(A, readout.centres, readout.offsets, P, scale)
-    if isinstance(readout, PairwiseDiscriminant):
-        return Pairwise(readout, scale)
-    raise _cannot_be_exported(name)
+    return module_of(readout, 1 / temperature, name)
 
 
 def solution_module(solution: object, name: str) -> Scores:
@@ -181,19 +169,41 @@ def solution_module(solution: object, name: str) -> Scores:
     name : str
         What people call it, for the error.
     """
-    if isinstance(solution, QuadraticScores):
-        return Quadratic.of_factors(solution)
+    return module_of(solution, scale_of(solution), name)
+
+
+def scale_of(solution: object) -> float | None:
+    """What the scores of a closed-form estimator are multiplied by, as for `Scores`."""
     if isinstance(solution, NearestMeanScores):
-        return Linear(solution, 1 / float(solution.variance))
-    if isinstance(solution, PairwiseDiscriminant):
-        return Pairwise(solution, 1.0)
-    if isinstance(solution, LinearScores):
-        return Linear(solution, None if isinstance(solution, LeastSquares) else 1.0)
-    raise _cannot_be_exported(name)
+        return 1 / float(solution.variance)
+    return None if isinstance(solution, LeastSquares) else 1.0
 
 
-def _cannot_be_exported(name: str) -> SettingsError:
-    return SettingsError(
+def module_of(found: object, scale: float | None, name: str) -> Scores:
+    """The module of a read-out, or of what a closed-form estimator solves.
+
+    Parameters
+    ----------
+    found : Readout or Solution
+    scale : float, or None
+        As for `Scores`.
+    name : str
+        What people call it, for the error.
+    """
+    if isinstance(found, NearestSubspace):
+        return Subspaces(found, scale)
+    if isinstance(found, CodingLength):
+        return CodingLengths(found, scale)
+    if isinstance(found, LinearScores):
+        return Linear(found, scale)
+    if isinstance(found, LocalDiscriminant):
+        A, P = found.whitenings, found.directions
+        return Quadratic(A, found.centres, found.offsets, P, scale)
+    if isinstance(found, PairwiseDiscriminant):
+        return Pairwise(found, scale)
+    if isinstance(found, QuadraticScores):
+        return Quadratic.of_factors(found, scale)
+    raise SettingsError(
         f"expected a read-out or estimator that can be exported, got {name!r}, which is not part "
         f"of redunet: choose one that is"
     )

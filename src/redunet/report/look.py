@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from redunet.core.subspaces import Subspaces
 from redunet.errors import DataError, SettingsError
-from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.estimators import (
+    EnsembleClassifier,
+    Estimator,
+    ReduNetClassifier,
+    ShiftInvariantClassifier,
+)
 from redunet.estimators.inspection import (
     after_layers,
     at_depth,
@@ -85,15 +90,21 @@ class Look:
         return [str(label) for label in self.model.classes_.tolist()]
 
     @cached_property
-    def network(self) -> ReduNetClassifier:
-        """The model itself; of another estimator, a network without layers on its moments."""
+    def drawn(self) -> Estimator:
+        """The model whose classes and layers are shown: of several maps, that of the first one."""
         model = self.model
+        return model.alone(0) if isinstance(model, EnsembleClassifier) else model
+
+    @cached_property
+    def network(self) -> ReduNetClassifier:
+        """The model drawn; of another estimator, a network without layers on its moments."""
+        model = self.drawn
         if isinstance(model, ReduNetClassifier):
             return model
-        if not model.learns_vectors:
+        if isinstance(model, ShiftInvariantClassifier):
             raise SettingsError(
-                f"expected a model of one network, or in closed form, to draw, got one of "
-                f"{model.name()}: see redunet inspect"
+                f"expected a model of vectors to draw, got one of {model.name()}: see redunet "
+                f"inspect"
             )
         bare = ReduNetClassifier(
             n_layers=0,

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet.core.subspaces import Subspaces
-from redunet.estimators import metrics
+from redunet.estimators import EnsembleClassifier, metrics
 from redunet.estimators.inspection import (
     as_learnt,
     is_whitened,
@@ -76,7 +76,7 @@ def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
         "Angles between the classes": _angles,
         "Spectra of the classes": _spectra,
         "Leading directions of the classes": _directions,
-        "Filters": lambda look: filter_figure(look.model.features),
+        "Filters": lambda look: filter_figure(look.drawn.features),
         "The objective by layer": _objective,
         "Classes": _classes,
         "Settings": _settings,
@@ -92,8 +92,12 @@ def _summary(look: Look) -> list[Block]:
     network, moments = look.network, look.model.moments_
     layers = {0: "no layers", 1: "one layer"}.get(network.n_layers, f"{network.n_layers} layers")
     how = f"{layers}, labels by {readout_name(network._settings().readout)}"
-    if look.model is not network:
-        how = f"labels by {look.model.name().replace('-', ' ')}"
+    if look.drawn is not network:
+        how = f"labels by {look.drawn.name().replace('-', ' ')}"
+    if isinstance(look.model, EnsembleClassifier):
+        n = len(look.model.moments_.sizes)
+        how = f"{n} models whose scores are averaged, each of a map of its own ({how}). What "
+        how += "follows, but for labels, is of the first one"
     classes = f"{len(moments):,} classes" if len(moments) > 1 else "one class"
     said = f"A model of {classes}, learnt from {sum(moments.counts):,} samples of "
     said += f"{moments.n_features:,} features: {how}."
@@ -280,13 +284,13 @@ def _spectra(look: Look) -> list[Block]:
 
 
 def _directions(look: Look) -> list[Block]:
-    shape, guessed = picture_shape(look.model)
+    shape, guessed = picture_shape(look.drawn)
     if shape is None:
         return []
     stages = {depth: look.stages[depth] for depth in (BEFORE, AFTER) if depth in look.stages}
     if is_whitened(look.network):
         stages = {"before the whitening": as_learnt(look.network, MOST_DIRECTIONS, look.chosen)}
-    d = look.model.moments_.n_features
+    d = look.drawn.moments_.n_features
     count = min(MOST_DIRECTIONS, *(b.shape[1] for stage in stages.values() for b in stage.bases))
     most = max(1, MOST_PIXELS // (d * count * len(stages)))
     drawn = sorted(look.chosen.index(j) for j in look.ranked[:most])

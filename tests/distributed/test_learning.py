@@ -17,13 +17,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from redunet import DataError, ReduNetClassifier, SettingsError
+from redunet import (
+    DataError,
+    EnsembleClassifier,
+    LearntFeaturesWarning,
+    ReduNetClassifier,
+    SettingsError,
+)
 from redunet.distributed import learn, unlearn
 from redunet.distributed.cluster import local_client
 from redunet.estimators import RanPAC, Ridge
 from redunet.experiments.demo_on_dask import run_on_dask
-from redunet.features import Standardize
+from redunet.features import Flatten, Standardize, Together
 from tests.conftest import classes_on_subspaces
 from tests.own_data import WRITERS, done, refused, write_csv, write_npz, write_parquet
 
@@ -109,6 +116,12 @@ def test_feature_maps_and_other_estimators(client: Any, tmp_path: Path) -> None:
     )
     model = learn(RanPAC(n_projections=20), arrays(50), client)  # has a map of its own
     assert file_hash(model, tmp_path) == file_hash(RanPAC(n_projections=20).fit(X, Y), tmp_path)
+    two = EnsembleClassifier(Ridge(), features=Together((Flatten((3, 4)), features)))
+    whole = file_hash(clone(two).fit(images, Y), tmp_path)
+    assert file_hash(learn(two, data, client), tmp_path) == whole
+    with pytest.warns(LearntFeaturesWarning):
+        unlearn(two, (data[0][:30], data[1][:30]), client)
+    assert file_hash(two, tmp_path) == file_hash(clone(two).fit(images[30:], Y[30:]), tmp_path)
 
 
 def test_files_that_workers_open(client: Any, tmp_path: Path) -> None:

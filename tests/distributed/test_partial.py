@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from redunet import ClassMoments, DataError, ReduNetClassifier
+from redunet import ClassMoments, DataError, EnsembleClassifier, ReduNetClassifier
 from redunet.distributed.partial import (
     Job,
     Partial,
@@ -40,20 +41,21 @@ def sent(part: Partial) -> Partial:
     return received
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
+    model=st.sampled_from([ReduNetClassifier(), EnsembleClassifier(groups=(5, 4, 3))]),
     cuts=st.lists(st.integers(0, len(X)), max_size=8),
     words=st.booleans(),
     dtype=st.sampled_from(["float64", "float32", "int16"]),
     random=st.randoms(use_true_random=False),
 )
 def test_any_partitions_added_in_any_order(
-    cuts: list[int], words: bool, dtype: str, random: Any
+    model: Any, cuts: list[int], words: bool, dtype: str, random: Any
 ) -> None:
     samples = np.round(X * 100).astype(dtype)
     labels = np.array([f"class {label}" for label in Y]) if words else Y
     bounds = [0, *sorted(cuts), len(X)]
-    job = Job.of(without_moments(ReduNetClassifier()), None)
+    job = Job.of(without_moments(model), None)
     parts = [
         of_blocks(job, "a part", array_batches, None, samples[start:stop], labels[start:stop])
         for start, stop in itertools.pairwise(bounds)
@@ -61,7 +63,7 @@ def test_any_partitions_added_in_any_order(
     while len(parts) > 1:
         random.shuffle(parts)
         parts.append(sent(added(parts.pop(), sent(parts.pop()))))
-    assert parts[0].moments == ReduNetClassifier().fit(samples, labels).moments_
+    assert parts[0].moments == clone(model).fit(samples, labels).moments_
 
 
 def test_a_partial_result_travels_as_packed_triangles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +79,11 @@ def test_a_partial_result_travels_as_packed_triangles(monkeypatch: pytest.Monkey
     assert len(pickle.dumps(few)) <= 8 * (9 * d + k * (2 * d + 1) + 9) + 1500
     assert few.__sizeof__() == 8 * (9 * d + k * d)
     assert sent(few).moments == few.moments
+    groups = Partial(EnsembleClassifier(groups=(30, 10)).fit(samples, labels).moments_)
+    triangles = 8 * k * (30 * 31 // 2 + 10 * 11 // 2 + d + 2)
+    assert triangles <= len(pickle.dumps(groups)) <= triangles + 2000
+    assert groups.__sizeof__() == 8 * k * (30 * 30 + 10 * 10 + d)
+    assert sent(groups).moments == groups.moments
 
 
 def test_nothing_travels_of_what_was_learnt_before() -> None:

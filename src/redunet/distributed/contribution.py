@@ -42,6 +42,11 @@ class Task:
     @classmethod
     def of(cls, model: Estimator) -> Task:
         """The task of a model: a new one, or one that has learnt something."""
+        if not model.learns_vectors:
+            raise SettingsError(
+                f"expected a model of whole vectors for a federation, got one of {model.name()}: "
+                f"learn one at each client, and merge the files"
+            )
         known = hasattr(model, "moments_") and len(model.moments_)
         kind = type(model.moments_.labels[0]).__name__ if known else ""
         return cls(blank.to_bytes(model), kind)

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from redunet import _version
 from redunet.core.columns import Columns
+from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
 from redunet.errors import DataError, ReduNetError, SettingsError
-from redunet.estimators import Estimator
+from redunet.estimators import Estimator, ShiftInvariantClassifier
 from redunet.user_data import Wanted, open_source
 from redunet.user_data.for_model import check_columns
 from redunet.user_data.labelled import change
@@ -54,7 +55,7 @@ class Job:
     @classmethod
     def of(cls, model: Estimator, kind: type | None) -> Job:
         """The job of a model that has learnt nothing."""
-        if not model.learns_vectors:
+        if isinstance(model, ShiftInvariantClassifier):
             raise SettingsError(
                 f"expected a model of vectors to learn in several processes, got one of "
                 f"{model.name()}: learn it in one, or learn several and merge them"
@@ -77,7 +78,7 @@ class Partial:
     """The moments of some partitions.
 
     Pickled, as between workers, each second moment is its packed triangle, or its columns where
-    it is held by such.
+    it is held by such; of groups of features, that of each group.
 
     Parameters
     ----------
@@ -96,20 +97,30 @@ class Partial:
 
     def __reduce__(self) -> tuple[Callable[..., Partial], tuple[Any, ...]]:
         facts = (self.n_columns, self.left_out, self.notes)
-        if self.moments is None:
-            return _unpacked, (0, {}, *facts)
-        # As arrays, which Dask sends without copying them.
-        classes = {
-            label: (moment.count, *(part.numpy() for part in parts_of(moment)))
-            for label, moment in ((label, self.moments[label]) for label in self.moments)
-        }
-        return _unpacked, (self.moments.n_features, classes, *facts)
+        if not self.moments:
+            return _unpacked, ([], False, *facts)
+        grouped = isinstance(self.moments, GroupedMoments)
+        return _unpacked, ([*map(_packed, _tables(self.moments))], grouped, *facts)
 
     def __sizeof__(self) -> int:
         """Bytes in memory, by which Dask decides where to add and what to move to disk."""
         if self.moments is None:
             return object.__sizeof__(self)
-        return sum(_bytes(self.moments[label]) for label in self.moments)
+        return sum(_bytes(table[label]) for table in _tables(self.moments) for label in table)
+
+
+def _tables(moments: ClassMoments) -> tuple[ClassMoments, ...]:
+    """The tables of all groups, or the only one."""
+    return moments.groups if isinstance(moments, GroupedMoments) else (moments,)
+
+
+def _packed(table: ClassMoments) -> tuple[int, dict[Label, tuple[Any, ...]]]:
+    """The features and the classes of a table, as arrays, which Dask sends without a copy."""
+    moments = {label: table[label] for label in table}
+    return table.n_features, {
+        label: (moment.count, *(part.numpy() for part in parts_of(moment)))
+        for label, moment in moments.items()
+    }
 
 
 def _bytes(moment: Moment) -> int:
@@ -119,18 +130,23 @@ def _bytes(moment: Moment) -> int:
 
 
 def _unpacked(
-    n_features: int,
-    classes: dict[Label, tuple[Any, ...]],
+    packed: list[tuple[int, dict[Label, tuple[Any, ...]]]],
+    grouped: bool,
     n_columns: int,
     left_out: list[str],
     notes: list[str],
 ) -> Partial:
-    if not classes:
+    tables = [
+        ClassMoments(
+            n_features,
+            {label: of_parts(n, *map(_tensor, parts)) for label, (n, *parts) in classes.items()},
+        )
+        for n_features, classes in packed
+    ]
+    if not tables:
         return Partial(None, n_columns, left_out, notes)
-    table = {
-        label: of_parts(count, *map(_tensor, parts)) for label, (count, *parts) in classes.items()
-    }
-    return Partial(ClassMoments(n_features, table), n_columns, left_out, notes)
+    moments = GroupedMoments.of_groups(tables) if grouped else tables[0]
+    return Partial(moments, n_columns, left_out, notes)
 
 
 def _tensor(array: NDArray[np.int64]) -> torch.Tensor:

@@ -15,6 +15,8 @@ from redunet.experiments.experiment import Experiment
 from redunet.experiments.orders import learn_in_orders
 from redunet.experiments.reproduce import run_network
 from redunet.experiments.tune_experiment import tune_experiment
+from redunet.report.sections import ingredients_table
+from redunet.report.text import markdown_table
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "one_thread")
 
@@ -121,4 +123,8 @@ def test_parts_of_an_ensemble_are_measured_alone(tmp_path: Path) -> None:
     )
     (whole,) = (row for row in record["ablation"] if row["recipe"])
     assert whole["accuracy"] == last(record)["redunet"]
-    assert {row["n_features"] for row in record["ablation"]} == {64, 216}
+    maps = {(row["features"], row["n_maps"], row["n_features"]) for row in record["ablation"]}
+    assert maps == {("pixels", 1, 64), ("patches", 1, 108), ("patches", 2, 216)}
+    table = markdown_table(ingredients_table(record))
+    assert "| patches, 108 |" in table
+    assert "| **patches, 216 in 2 maps** |" in table

@@ -65,6 +65,12 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     assert len(variants(together)) == 27
 
 
+def test_the_first_of_several_maps_is_tried_alone() -> None:
+    several = Plan(data="cifar10").changed(find("images-ensemble").settings)
+    assert variants(several).count(several.changed({"n_maps": 1})) == 1
+    assert all(plan.n_maps == 1 for plan in variants(several) if plan.features == "pixels")
+
+
 def test_pairs_are_tried_where_they_are_the_recipes_own() -> None:
     pairs = [one for one in variants(PLAN.changed({"readout": "pairwise"})) if one.n_layers]
     assert sum(one.readout == "pairwise" for one in variants(PLAN)) == 0

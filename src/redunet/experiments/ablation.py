@@ -34,8 +34,9 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
 
     Whitening and layers are each put in or left out, with every read-out, on
     the same features; beside these, pixels in place of the features, alone and
-    with all else unchanged, each of several feature maps by itself, the
-    features without roots and without mirror images, and the paper's step.
+    with all else unchanged, each of several kinds of features by itself, the
+    first of several maps, the features without roots and without mirror images,
+    and the paper's step.
     What differs in its read-out alone stands together. Where there are no more
     pixels than components, pixels have the usual number of components.
 
@@ -53,6 +54,8 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
         found += [pixels.changed(NO_LAYERS), pixels]
     if len(plan.kinds) > 1:
         found += [experiment.changed({"features": kind}) for kind in plan.kinds]
+    if plan.n_maps > 1:
+        found.append(experiment.changed({"n_maps": 1}))
     found += [experiment.changed({name: False}) for name in FEATURE_STEPS if getattr(plan, name)]
     whitening = WHITENING if plan.whitening is None else plan.whitening
     layers: Mapping[str, Any] = {} if plan.n_layers else LAYERS
@@ -125,6 +128,7 @@ def _row(one: Experiment, whole: Experiment, d: int, accuracy: float) -> dict[st
             for name, words in FEATURE_STEPS.items()
             if getattr(whole.plan, name) and not getattr(one.plan, name)
         ],
+        "n_maps": one.plan.n_maps,
         "n_features": d,
         **network,
         "accuracy": accuracy,

@@ -191,9 +191,10 @@ def ingredients_table(record: Record) -> Table:
 
 def _features(row: Record) -> str:
     """A variant's feature maps, what is left out of them, and how many features they give."""
-    maps = " + ".join(row["features"].split("+"))
+    kinds = " + ".join(row["features"].split("+"))
     without = "".join(f" without {step}" for step in row.get("without", ()))
-    return f"{maps}{without}, {row['n_features']:,}"
+    maps = f" in {row['n_maps']} maps" if row.get("n_maps", 1) > 1 else ""
+    return f"{kinds}{without}, {row['n_features']:,}{maps}"
 
 
 def orders(record: Record) -> list[Block]:

@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
 from redunet.core import readouts
@@ -28,8 +25,6 @@ from redunet.estimators import (
     AIR,
     KLDA,
     SLDA,
-    EnsembleClassifier,
-    Estimator,
     FeCAM,
     LinearDiscriminant,
     NearestMean,
@@ -42,10 +37,8 @@ from redunet.export import export, exporting, formats
 from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import Form, forms, input_shape, program
-from redunet.features import Flatten, Scattering, Standardize, Together
-
-X, Y = load_digits(return_X_y=True)
-NAMES = np.array(["zéro", "one", "two", "3", "four", "five", "six", "seven", "=8", "n i n e"])[Y]
+from redunet.features import Flatten, Scattering, Standardize
+from tests.export.running import NAMES, X, Y, opened, outputs, same_labels
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "subspace": {},
@@ -58,29 +51,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "early end": {"tol": 0.05, "step": 0.3, "step_kind": "relative"},
     "no layers": {"n_layers": 0},
 }
-
-
-def opened(path: Path) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-
-
-def outputs(path: Path, samples: NDArray[Any]) -> list[NDArray[Any]]:
-    """Label, scores and probabilities by ONNX Runtime."""
-    found: list[NDArray[Any]] = opened(path).run(None, {"samples": samples.astype(np.float64)})
-    return found
-
-
-def same_labels(model: Estimator, path: Path, samples: NDArray[Any]) -> NDArray[Any]:
-    """The probabilities by a file, once its labels are known to be the model's, row by row too."""
-    label, scores, probabilities = outputs(path, samples)
-    assert label.tolist() == model.predict(samples).tolist()
-    assert scores.shape == probabilities.shape == (len(samples), len(model.classes_))
-    session = opened(path)
-    for row in range(0, len(samples), max(1, len(samples) // 7)):
-        alone = session.run(None, {"samples": samples[row : row + 1].astype(np.float64)})
-        assert alone[0].tolist() == [label[row]]
-        np.testing.assert_allclose(alone[2], probabilities[row : row + 1], atol=1e-4)
-    return probabilities
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -165,62 +135,6 @@ def test_closed_form_estimators(estimator: Any, data: Any, tmp_path: Path) -> No
         assert found.largest_difference < 1e-8
         probabilities = same_labels(model, tmp_path / "m.onnx", X)
         np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("data", [None, X])
-@pytest.mark.parametrize(
-    "member",
-    [
-        NearestMean(),
-        Ridge(),
-        LinearDiscriminant(),
-        QuadraticDiscriminant(),
-        ReduNetClassifier(n_layers=0, readout="pairwise"),
-        ReduNetClassifier(n_layers=4, step=0.3, step_kind="relative", readout="regression"),
-        ReduNetClassifier(n_layers=0, whitening=0.1, readout="discriminant"),
-    ],
-    ids=["nearest mean", "ridge", "lda", "qda", "pairwise", "layers", "whitened"],
-)
-@pytest.mark.parametrize("k", [2, 10])
-def test_ensembles(member: Any, data: Any, k: int, tmp_path: Path) -> None:
-    some = k > Y
-    model = EnsembleClassifier(member, groups=(30, 14, 20)).fit(X[some][::2], NAMES[some][::2])
-    for layers in ("auto", "all"):
-        found = export(model, tmp_path / "m.onnx", data, layers=layers)
-        assert found.of_layers == 3 * getattr(member, "n_layers", 0)
-        assert found.made == ("drawn from the moments" if data is None else "")
-        assert all(held.startswith("for each of 3 groups of features ") for held in found.holds[1:])
-        probabilities = same_labels(model, tmp_path / "m.onnx", X)
-        np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-3)
-    exact = onnx_model(
-        program(model, list(forms(model, every_layer=True))[-1]),
-        input_shape(model),
-        model.moments_.labels,
-        {},
-    )
-    _, scores = formats.FORMATS["onnx"].running(exact.SerializeToString())(X)
-    if getattr(member, "n_layers", 0):
-        model.set_params(exact=True)
-    found_by_model = model.decision_function(X)
-    scores = scores[:, 1] - scores[:, 0] if k == 2 else scores
-    np.testing.assert_allclose(scores, found_by_model, rtol=1e-8, atol=1e-8)
-
-
-def test_an_ensemble_of_maps_is_exported(tmp_path: Path) -> None:
-    images = X.reshape(-1, 8, 8)
-    maps = Together((Flatten((8, 8)), Standardize.learn(images)))
-    model = EnsembleClassifier(ReduNetClassifier(n_layers=3), features=maps).fit(images, NAMES)
-    for data in (None, images):
-        found = export(model, tmp_path / "m.onnx", data)
-        assert found.input_shape == (8, 8)
-        assert found.made.startswith("random input" if data is None else "")
-        assert "the feature map, with means and deviations" in found.holds
-        assert outputs(tmp_path / "m.onnx", images)[0].tolist() == model.predict(images).tolist()
-    with (
-        pytest.warns(StreamingWarning),
-        pytest.raises(SettingsError, match=r"expected layers that fit memory=50000"),
-    ):
-        export(model.set_params(memory=50_000), tmp_path / "m.onnx", images, layers="all")
 
 
 def test_a_correlation_distance_is_exported(tmp_path: Path) -> None:

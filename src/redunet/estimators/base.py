@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import ClassMoments, Label
-from redunet.encoders import EncoderId
 from redunet.errors import DataError, DataTypeError, ModelFileError, SettingsError
 from redunet.estimators.checked_input import (
-    Embedding,
     check_among,
     checked_labels,
     checked_samples,
@@ -24,9 +21,10 @@ from redunet.estimators.checked_input import (
 from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.settings import resolve_device
-from redunet.estimators.state import Fitted, State, warn_caller
 from redunet.estimators.state import NotFittedError as NotFittedError
-from redunet.features import FeatureMap, held_of_data
+from redunet.estimators.state import State, warn_caller
+from redunet.estimators.takes_samples import TakesSamples
+from redunet.features import held_of_data
 
 
 class LearntFeaturesWarning(UserWarning):
@@ -37,7 +35,7 @@ class SelfLabelledWarning(UserWarning):
     """Samples that a model labelled itself are withdrawn with what it learnt to label from."""
 
 
-class MomentEstimator(Fitted):
+class MomentEstimator(TakesSamples):
     """What every estimator that remembers class moments, and nothing else, can do.
 
     A subclass sets the four parameters below in its constructor, says in
@@ -55,16 +53,8 @@ class MomentEstimator(Fitted):
         As for `ReduNetClassifier`.
     """
 
-    features: FeatureMap | None
-    normalize: str
-    input_range: tuple[float, float] | None
-    device: str
-
     _remembers: ClassVar[type[ClassMoments]] = ClassMoments
     """The kind of table that samples are learnt into."""
-
-    _of_embedding: ClassVar[str] = "features, normalize or input_range"
-    """Parameters that cannot change once something is learnt."""
 
     @property
     def learns_vectors(self) -> bool:
@@ -260,34 +250,6 @@ class MomentEstimator(Fitted):
         self._check_parameters(moments.n_features)
         return self._set_moments(State(embedding, None, moments), moments)
 
-    def resize_images(self) -> Self:
-        """Have commands scale and crop image files to the input shape of the feature map.
-
-        Of no meaning to arrays. Kept in the model until the next `fit`.
-
-        Returns
-        -------
-        self
-        """
-        self._state = replace(self._fitted(), resize=True)
-        return self
-
-    def set_encoder(self, encoder: EncoderId | None) -> Self:
-        """State which encoder makes the vectors, for commands that are given texts or images.
-
-        Of no meaning to arrays. Kept in the model until the next `fit`.
-
-        Parameters
-        ----------
-        encoder : EncoderId, or None
-
-        Returns
-        -------
-        self
-        """
-        self._state = replace(self._fitted(), encoder=encoder)
-        return self
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
         self._as_file().save(path)
@@ -431,26 +393,6 @@ class MomentEstimator(Fitted):
             )
         return self
 
-    def _embedding(self) -> Embedding:
-        """The parameters of the input, checked."""
-        return Embedding.checked(self.features, self.normalize, self.input_range)
-
-    def _full_embedding(self, n_columns: int) -> Embedding:
-        """What samples of so many values go through: the input, and maps of a subclass's own."""
-        return self._embedding()
-
-    def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
-        """The parameter ``features`` of a model whose samples go through a feature map."""
-        return features
-
-    def _check_embedding(self, state: State) -> None:
-        """Raise a SettingsError where the input's parameters changed since the first sample."""
-        if self._full_embedding(state.n_features_in) != state.embedding:
-            raise SettingsError(
-                f"{self._of_embedding} changed since the model was fitted: "
-                f"set them back, or fit again"
-            )
-
     def _identity(self, state: State) -> dict[str, Any]:
         """What two models must share to be merged."""
         self._check_embedding(state)
@@ -462,19 +404,3 @@ class MomentEstimator(Fitted):
             "whether image files are resized": state.resize,
             "the encoder of their vectors": state.encoder,
         }
-
-    def _rows_to_change(
-        self, state: State, X: ArrayLike, names: tuple[str, ...] | None
-    ) -> NDArray[Any]:
-        """Samples to learn or withdraw, as an array of shape (n, values)."""
-        self._check_embedding(state)
-        rows = checked_samples(X, self._given_features(state.embedding.features), self)
-        state.check_changing(type(self).__name__, rows.shape[1], names)
-        return rows
-
-    def _rows_to_predict(self, state: State, X: ArrayLike) -> NDArray[Any]:
-        """New samples, as an array of shape (n, values)."""
-        self._check_embedding(state)
-        rows = checked_samples(X, self._given_features(state.embedding.features), self)
-        state.check_new(type(self).__name__, rows.shape[1], column_names(X))
-        return rows

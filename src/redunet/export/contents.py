@@ -34,8 +34,9 @@ def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
     the second moments do not say.
     """
     if isinstance(model, EnsembleClassifier):
-        each, n = _of_model(_member(model), form), len(model.moments_.sizes)
-        held = ["labels", *(f"for each of {n} groups of features {words}" for words in each)]
+        each = _of_model(_member(model), next(iter(form.members), form))
+        n = len(model.moments_.sizes)
+        held = ["labels", *(f"for each of {n} groups of features: {words}" for words in each)]
     else:
         held = ["labels", *_of_model(model, form)]
     of_data = held_of_data(model.feature_map_)

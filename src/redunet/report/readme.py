@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from redunet.files import write_bytes
+from redunet.report.ablation_tables import ablations_table
 from redunet.report.blocks import Table
 from redunet.report.numbers import (
     UNKNOWN,
@@ -273,6 +274,7 @@ TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
     "recipe table": recipe_table,
     "recipes table": recipes_table,
     "images table": images_table,
+    "ablations table": ablations_table,
     "joint table": joint_table,
     "vectors table": vectors_table,
 }

@@ -1,0 +1,72 @@
+"""Recipes that were taken apart, side by side, from their records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from redunet.report.blocks import Table
+from redunet.report.numbers import UNKNOWN, Record, readout_name
+from redunet.report.text import markdown_table
+
+
+def ablations_table(records: Sequence[Record]) -> str:
+    """Accuracies after the last task: of parts of the features, then of what is made of them.
+
+    A column for each recipe; in bold what the recipes are.
+    """
+    wholes = [next(row for row in record["ablation"] if row["recipe"]) for record in records]
+    parts: dict[tuple[str, ...], list[str]] = {}
+    networks: dict[tuple[str, ...], list[str]] = {}
+    for place, (record, whole) in enumerate(zip(records, wholes, strict=True)):
+        for row in record["ablation"]:
+            same = _features(row) == _features(whole)
+            words, cells = (_network(row), networks) if same else ((_part(row, whole),), parts)
+            every = cells.setdefault(words, [UNKNOWN] * len(records))
+            every[place] = f"{row['accuracy']:.4f}"
+    parts["the whole recipe",] = [f"{whole['accuracy']:.4f}" for whole in wholes]
+    names = [
+        f"{record['title']}, {record['recipe']}, {whole['n_features']:,} features"
+        for record, whole in zip(records, wholes, strict=True)
+    ]
+    strong = {_network(whole) for whole in wholes}
+    tables = (
+        _table(["features"], names, parts, {("the whole recipe",)}),
+        _table(["read-out", "layers", "whitening"], names, networks, strong),
+    )
+    return "\n\n".join(map(markdown_table, tables))
+
+
+def _table(
+    heads: list[str],
+    names: list[str],
+    cells: Mapping[tuple[str, ...], list[str]],
+    strong: Collection[tuple[str, ...]],
+) -> Table:
+    rows = [[*words, *each] for words, each in cells.items()]
+    places = [place for place, words in enumerate(cells) if words in strong]
+    return Table("", [*heads, *names], rows, text_columns=len(heads), strong=places)
+
+
+def _features(row: Record) -> tuple[object, ...]:
+    """What of a variant decides its features."""
+    return row["features"], tuple(row["without"]), row["n_maps"]
+
+
+def _part(row: Record, whole: Record) -> str:
+    """What a variant has in place of the recipe's features."""
+    if row["without"]:
+        return " and ".join(f"without {step}" for step in row["without"])
+    if row["features"] == whole["features"]:
+        return f"{row['n_maps']} of {whole['n_maps']} maps"
+    if row["readout"] != whole["readout"]:
+        return f"{row['features']}, {readout_name(row['readout'])}"
+    return f"{row['features']} alone"
+
+
+def _network(row: Record) -> tuple[str, str, str]:
+    layers = f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
+    return (
+        readout_name(row["readout"]),
+        layers if row["n_layers"] else UNKNOWN,
+        UNKNOWN if row["whitening"] is None else f"ρ = {row['whitening']:g}",
+    )

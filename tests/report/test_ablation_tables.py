@@ -1,0 +1,68 @@
+"""Recipes taken apart, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redunet.report.ablation_tables import ablations_table
+
+WHOLE = {
+    "recipe": False,
+    "features": "patches-5+patches-8",
+    "without": [],
+    "n_maps": 2,
+    "n_features": 400,
+    "n_layers": 0,
+    "step_kind": "relative",
+    "step": 0.5,
+    "whitening": None,
+    "readout": "pairwise",
+}
+LAYERS = {"n_layers": 1, "step": 0.3, "whitening": 0.01, "readout": "regression"}
+
+
+def row(accuracy: float, **changes: Any) -> dict[str, Any]:
+    return {**WHOLE, **changes, "accuracy": accuracy}
+
+
+def made(title: str, *rows: dict[str, Any]) -> dict[str, Any]:
+    return {"title": title, "recipe": "images-some", "ablation": list(rows)}
+
+
+def test_parts_and_networks_of_two_recipes() -> None:
+    first = made(
+        "CIFAR-10",
+        row(0.4, features="pixels", n_maps=1, n_features=12, readout="subspace"),
+        row(0.5, features="pixels", n_maps=1, n_features=12),
+        row(0.6, features="patches-5", n_features=200),
+        row(0.65, n_maps=1, n_features=200),
+        row(0.7, without=["roots"]),
+        row(0.8, recipe=True),
+        row(0.75, **LAYERS),
+    )
+    second = made(
+        "MNIST", row(0.95, n_features=50), row(0.97, n_features=50, recipe=True, **LAYERS)
+    )
+    assert ablations_table([first, second]).splitlines() == [
+        "| features | CIFAR-10, images-some, 400 features | MNIST, images-some, 50 features |",
+        "| --- | ---: | ---: |",
+        "| pixels, nearest subspace | 0.4000 | – |",
+        "| pixels alone | 0.5000 | – |",
+        "| patches-5 alone | 0.6000 | – |",
+        "| 1 of 2 maps | 0.6500 | – |",
+        "| without roots | 0.7000 | – |",
+        "| **the whole recipe** | 0.8000 | 0.9700 |",
+        "",
+        "| read-out | layers | whitening | CIFAR-10, images-some, 400 features | "
+        "MNIST, images-some, 50 features |",
+        "| --- | --- | --- | ---: | ---: |",
+        "| **pairwise discriminants** | – | – | 0.8000 | 0.9500 |",
+        "| **ridge regression** | 1, relative step 0.3 | ρ = 0.01 | 0.7500 | 0.9700 |",
+    ]
+
+
+def test_a_record_without_its_recipe_has_no_table() -> None:
+    with pytest.raises(StopIteration):
+        ablations_table([made("MNIST", row(0.9))])

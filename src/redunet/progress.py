@@ -10,3 +10,12 @@ Progress = Callable[[str, float], None]
 
 def silent(what: str, share: float) -> None:
     """Tell nobody."""
+
+
+def part_of(progress: Progress, first: float, last: float) -> Progress:
+    """Progress of a part of the work, as progress of the whole between two shares."""
+
+    def tell(what: str, share: float) -> None:
+        progress(what, first + share * (last - first))
+
+    return tell

@@ -185,15 +185,18 @@ def test_what_is_finished_is_taken_up(
 ) -> None:
     _, record = finished
     told: list[str] = []
+    shares = [0.0]
 
     def stop(what: str, share: float) -> None:
         told.append(what)
+        shares.append(share)
         if what.endswith(words):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, progress=stop)
     assert not (tmp_path / "record.json").exists()
+    assert shares == sorted(shares)
     before, told = told, []
     again = run(tmp_path, progress=lambda what, share: told.append(what))
     assert not {one for one in before[:-1] if one[-3:] in ("LDA", "int", "ion")} & {*told}

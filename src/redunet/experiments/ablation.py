@@ -15,6 +15,7 @@ from redunet.experiments.experiment import NETWORK, Experiment
 from redunet.experiments.methods import NO_LAYERS
 from redunet.experiments.shared_moments import SharedMoments
 from redunet.experiments.streams import pooled
+from redunet.progress import Progress, silent
 
 OF_ANY_CLASSES = tuple(name for name in READOUTS if name != "pairwise")
 """Read-outs that every recipe is tried with; pairs, which grow with the square of the classes, only
@@ -78,7 +79,9 @@ def check_variants(shared: SharedMoments) -> None:
         one.components(n_pixels if one.plan.features == "pixels" else shared.n_features)
 
 
-def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, Any]]:
+def ablation(
+    shared: SharedMoments, model: ReduNetClassifier, progress: Progress = silent
+) -> list[dict[str, Any]]:
     """The accuracy of each variant after the last task, for a record.
 
     Parameters
@@ -87,10 +90,18 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
     model : ReduNetClassifier
         That has learnt all tasks: variants over its features take its moments,
         others learn theirs once for each feature map.
+    progress : callable, default=nothing
+        Told which variant begins, and which share of all of them is done.
     """
     x_test, y_test = pooled(shared.tasks, "test")
-    rows = []
-    for features, group in groupby(variants(shared.experiment, _n_pixels(shared)), _features):
+    every = variants(shared.experiment, _n_pixels(shared))
+    rows: list[dict[str, Any]] = []
+
+    def tell() -> None:
+        progress(f"variant {len(rows) + 1} of {len(every)}", len(rows) / len(every))
+
+    for features, group in groupby(every, _features):
+        tell()
         ones = list(group)
         if features == _features(shared.experiment):
             vectors, d = shared.vectors(x_test), shared.n_features
@@ -102,6 +113,7 @@ def ablation(shared: SharedMoments, model: ReduNetClassifier) -> list[dict[str, 
             reader.fit(*pooled(shared.tasks, "train"))
             vectors, d = x_test, reader.moments_.n_features
         for one in ones:
+            tell()
             labels = reader.set_params(**one.plan.network().to_dict()).predict(vectors)
             rows.append(_row(one, shared.experiment, d, float(np.mean(labels == y_test))))
     return rows

@@ -18,7 +18,7 @@ from redunet.experiments.record import VERSION, method_rows, read_run, run_so_fa
 from redunet.experiments.runner import Evaluation, run
 from redunet.experiments.shared_moments import SharedMoments
 from redunet.experiments.streams import LabelledImages, Task, described
-from redunet.progress import Progress, silent
+from redunet.progress import Progress, part_of, silent
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +118,19 @@ class Runs:
 
     def _run_on_moments(self, methods: Sequence[Method], seed: int, tell: Progress) -> None:
         shared, first = self.shared(seed), seed == methods[0].seeds(self.seeds)[0]
+        learnt = 0.5 if self.ablate and first else 1.0  # taking apart takes as long, or longer
+        taking_apart = part_of(tell, learnt, 1.0)
         evaluations = [
             shared.evaluation(
                 method,
                 self._folder(method.key, seed),
                 method.run_settings(shared.tasks, seed),
-                **(self._extras(shared, first) if method.key == "redunet" else {}),
+                **(self._extras(shared, first, taking_apart) if method.key == "redunet" else {}),
             )
             for method in methods
         ]
         folder = self.out / "moments" / f"seed-{seed}" if self.checkpoints else None
-        run(shared.learner, shared.tasks, evaluations, folder, tell)
+        run(shared.learner, shared.tasks, evaluations, folder, part_of(tell, 0.0, learnt))
 
     def _run_alone(self, method: Method, seed: int, tell: Progress) -> None:
         tasks, folder = self.tasks(seed), self._folder(method.key, seed)
@@ -149,7 +151,7 @@ class Runs:
             self._kept[seed] = SharedMoments(at_seed, tasks, self.device, self.memory)
         return self._kept[seed]
 
-    def _extras(self, shared: SharedMoments, first: bool) -> dict[str, Any]:
+    def _extras(self, shared: SharedMoments, first: bool, tell: Progress) -> dict[str, Any]:
         """What is computed of ReduNet beside its labels."""
         at_end: dict[str, Callable[[Any], Any]] = {}
 
@@ -162,7 +164,7 @@ class Runs:
         if self.rates:  # after the passes of the comparison, which leave them
             at_end["rates"] = rates_by_layer
         if self.ablate and first:
-            at_end["ablation"] = lambda model: ablation(shared, model)
+            at_end["ablation"] = lambda model: ablation(shared, model, tell)
         after = self.after_task
         return {
             "at_end": at_end,

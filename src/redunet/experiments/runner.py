@@ -164,7 +164,7 @@ def run(
             _keep(one, record)
         if checkpoints is not None:
             _checkpoint(checkpoints, number - 1).unlink(missing_ok=True)
-    for one, record in pairs:
+    for one, record in reversed(pairs):  # the first one, a network, may have much to do
         for key, compute in one.at_end.items():
             if key not in record:
                 progress(key.replace("_", " "), 1.0)

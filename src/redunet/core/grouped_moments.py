@@ -7,7 +7,6 @@ take M d² numbers a class in place of (M d)². Everything that is exact of a ta
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
+from redunet.core.waiting import Waiting
 from redunet.errors import DataError
 
 _BLOCK_BYTES = {"cpu": 2**30, "cuda": 2**32}
@@ -174,35 +174,20 @@ class GroupedMoments(ClassMoments):
         """The table after learning batches, as `ClassMoments.update_from`."""
         tables = list(self.groups)
         most = max(1, _BLOCK_BYTES.get(torch.device(device).type, 2**30) // (8 * self.n_features))
-        waiting: dict[Label, list[Any]] = defaultdict(list)
-        held: Counter[Label] = Counter()  # rows that wait
-        in_all = 0
 
-        def learn(label: Label) -> None:
-            for vectors, put in self._blocks(waiting.pop(label), most, embed, device):
+        def learn(label: Label, waiting: list[Any]) -> None:
+            for vectors, put in self._blocks(waiting, most, embed, device):
                 labels = [label] * len(vectors)
                 for g, group in enumerate(self.parts(vectors)):
                     tables[g] = tables[g].update(group, labels, put, device)
 
+        waiting = Waiting(learn, _WAITING)
         for X, y in batches:
             rows_of = self._rows_of(X, y)
             check_labels((*tables[0].labels, *waiting, *rows_of))
             for label, rows in rows_of.items():
-                samples = some_rows(X, rows)
-                waiting[label].append(samples)
-                held[label] += len(rows)
-                in_all += samples.nbytes
-                if held[label] >= most:
-                    in_all -= sum(part.nbytes for part in waiting[label])
-                    learn(label)
-                    del held[label]
-                while in_all > _WAITING:
-                    [(longest, _)] = held.most_common(1)
-                    in_all -= sum(part.nbytes for part in waiting[longest])
-                    learn(longest)
-                    del held[longest]
-        for label in [*waiting]:
-            learn(label)
+                waiting.add(label, some_rows(X, rows), most)
+        waiting.learn_all()
         return GroupedMoments.of_groups(tables, self.allocate)
 
     def _blocks(

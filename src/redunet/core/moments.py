@@ -9,7 +9,7 @@ can be compared with ``==``.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels
 from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
+from redunet.core.waiting import Waiting
 from redunet.errors import DataError, did_you_mean
 
 _ROOM = 2**29
@@ -188,18 +189,14 @@ class ClassMoments:
         d, step = self.n_features, rows_at_once(self.n_features, device)
         space = Space.of(d, device)
         learning: dict[Label, Accumulator] = {}
-        waiting: dict[Label, list[Any]] = defaultdict(list)
-        held: Counter[Label] = Counter()  # rows that wait
-        in_all = 0
-        most = math.inf if self.allocate == in_memory else _WAITING
 
-        def learn(label: Label) -> None:
-            nonlocal in_all
-            for samples in waiting.pop(label, []):
+        def learn(label: Label, waiting: list[Any]) -> None:
+            for samples in waiting:
                 for start in range(0, len(samples), step):
                     learning[label].add(embed(samples[start : start + step]))
-            in_all -= held.pop(label, 0)
+            learning[label].flush()
 
+        waiting = Waiting(learn, math.inf if self.allocate == in_memory else _WAITING)
         for X, y in batches:
             rows_of = self._rows_of(X, y)
             check_labels((*self._table, *learning, *rows_of))
@@ -207,25 +204,11 @@ class ClassMoments:
                 if label not in learning:
                     learning[label] = self._accumulator(label, space)
                 samples = some_rows(X, rows)
-                row_bytes = samples[0].nbytes
-                enough = rows_to_wait_for(d, row_bytes)
-                if held[label] and held[label] + len(rows) > enough:
-                    learn(label)  # a few rows more would take a product of their own
-                    learning[label].flush()
-                waiting[label].append(samples)
-                held[label] += len(rows)
-                in_all += len(rows)
-                if held[label] >= enough:
-                    learn(label)
-                    learning[label].flush()
-                while in_all * row_bytes > most:
-                    [(longest, _)] = held.most_common(1)
-                    learn(longest)
-                    learning[longest].flush()
+                waiting.add(label, samples, rows_to_wait_for(d, samples[0].nbytes))
         table = dict(self._table)
         few_fit = self._few_fit({*table, *learning})
         for label in [*learning]:
-            learn(label)
+            waiting.learn(label)
             table[label] = self._learnt(label, learning.pop(label), few_fit)
         return self._with(table)
 

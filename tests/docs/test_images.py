@@ -80,9 +80,18 @@ def test_figures_of_other_records() -> None:
     assert "one is level with it with the 16,000 of `images-best`" in WORDS
 
 
-def test_layers_and_pairs() -> None:
-    found = record("tune/images-cpu-cifar10-readouts")
-    assert found["chosen_on"].startswith("5000 training samples")
+@pytest.mark.parametrize(
+    ("name", "images", "title"),
+    [
+        ("images-cpu-cifar10-readouts", 5000, ""),
+        ("images-plain-fashion_mnist-layers", 10000, "Fashion-MNIST"),
+    ],
+)
+def test_layers_and_pairs(name: str, images: int, title: str) -> None:
+    found = record(f"tune/{name}")
+    assert found["chosen_on"].startswith(f"{images} training samples")
+    rows = [f"| layers{', ' * bool(title)}{title} | ridge regression | pairwise discriminants |"]
+    rows.append("| ---: | ---: | ---: |")
     for layers in (0, 1, 2):
         best = [
             max(
@@ -92,8 +101,24 @@ def test_layers_and_pairs() -> None:
             )
             for readout in ("regression", "pairwise")
         ]
-        row = f"| {layers} | {best[0]:.4f} | {best[1]:.4f} |"
-        assert row in PAGE.replace("**", "")
+        rows.append(f"| {layers} | {best[0]:.4f} | {best[1]:.4f} |")
+    assert "\n".join(rows) in PAGE.replace("**", "")
+
+
+def test_several_maps_of_written_signs() -> None:
+    four, one = (
+        record(f"tune/images-written-mnist-{name}")["chosen"]["held_out"]["held_out_accuracy"]
+        for name in ("maps", "redunet")
+    )
+    assert f"reach {four:.4f} with the features of `images-written`, and one" in WORDS
+    assert f"of 8,000 reaches {one:.4f}" in WORDS
+    assert round(10_000 * (four - one)) == 1
+    settings = [
+        record(f"tune/images-written-mnist-{name}")["settings"] for name in ("maps", "redunet")
+    ]
+    differ = {"n_maps", "n_filters", "ridge"}
+    assert [settings[0][key] for key in ("n_maps", "n_filters")] == [4, 20]
+    assert all(settings[0][key] == settings[1][key] for key in settings[1].keys() - differ)
 
 
 def test_layers_and_pairs_on_mnist() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,12 +22,8 @@ from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
 from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
-from redunet.estimators.rejection import (
-    Calibration,
-    checked_share,
-    expected_threshold,
-    with_unknown,
-)
+from redunet.estimators.rejection import with_unknown
+from redunet.estimators.rejects_unknown import RejectsUnknown
 from redunet.estimators.settings import (
     InputSettings,
     RunSettings,
@@ -48,7 +43,11 @@ from redunet.validation import documented
 
 @documented(Settings, InputSettings, RunSettings)
 class ReduNetClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, LearnsUnlabelled
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassifierMixin,
+    RejectsUnknown,
+    LearnsUnlabelled,
 ):
     """A white-box network for classes that arrive one after another.
 
@@ -190,68 +189,6 @@ class ReduNetClassifier(
         if reject is None:
             return predicted
         return with_unknown(predicted, self.novelty(X) > self.rejection_threshold(reject))
-
-    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How far samples are from every class: nats that they add to the code of the nearest one.
-
-        log(1 + d/ε² · xᵀ (I + α_j Σ_j)⁻¹ x), the smallest over the classes, of the features that
-        were learnt, before whitening and layers, and a constant beside them: see
-        `redunet.core.rejection`. Compare it with `rejection_threshold`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        use = self._use()
-        residuals = use.residuals()
-        added = [
-            residuals.added(residuals.nearest(use.vectors(rows))).cpu() for rows in use.passes(X)
-        ]
-        novelty: NDArray[np.float64] = torch.cat(added).numpy()
-        return novelty
-
-    def rejection_threshold(self, reject: float) -> float:
-        """The novelty that a share of the samples of known classes is above.
-
-        After `calibrate_rejection`, that share of the validation samples. Otherwise an estimate
-        from the moments alone, see docs/unknown.md: within a factor of two of the share in most
-        cases, and no rejection at all where classes have a handful of samples.
-
-        Parameters
-        ----------
-        reject : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        float
-        """
-        use, share = self._use(), checked_share(reject)
-        calibration = self._fitted().calibration
-        if calibration is not None:
-            return calibration.threshold(share, use.settings.eps)
-        return expected_threshold(use.residuals(), *use.drawn(), share)
-
-    def calibrate_rejection(self, X: ArrayLike) -> Self:
-        """Choose thresholds for ``predict(X, reject=...)`` by validation samples.
-
-        At most 1,000 numbers are kept of them, and saved with the model: quantiles of their
-        novelty. They are about the model as it is now: whatever is learnt or withdrawn later
-        drops them, and thresholds come from the moments again.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Samples of known classes that were not learnt. Labels are not needed.
-
-        Returns
-        -------
-        self
-        """
-        state = self._fitted()
-        calibration = Calibration.of(self._settings().eps, torch.from_numpy(self.novelty(X)))
-        self._state = replace(state, calibration=calibration)
-        return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The score of each class by the read-out; the highest wins.

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
 from redunet.cli.app import main
+from redunet.datasets import load
+from redunet.estimators.metrics import calibration_error
+from redunet.estimators.recipes import from_recipe
 from redunet.experiments.compare import compare
 from redunet.experiments.experiment import Experiment
 from redunet.experiments.orders import learn_in_orders
@@ -38,6 +42,22 @@ def experiment(**changes: Any) -> Experiment:
 
 def last(record: dict[str, Any]) -> dict[str, float]:
     return {one["method"]: one["runs"][0]["tasks"][-1]["accuracy"] for one in record["methods"]}
+
+
+@pytest.mark.parametrize("readout", ["discriminant", "regression", "pairwise"])
+def test_probabilities_of_the_mean_are_better_than_those_of_each_map(readout: str) -> None:
+    data = load("digits")
+    settings = {**MAPS, "n_filters": 20, "readout": readout}
+    settings.pop("train_per_class")
+    model = from_recipe("images-fast", data.x_train[data.y_train < 2], **settings)
+    model.fit(data.x_train, data.y_train)
+    losses = []
+    for one in (*(model.alone(group) for group in range(3)), model):
+        probabilities = one.predict_proba(data.x_test)
+        losses.append(log_loss(data.y_test, probabilities))
+        right = probabilities.argmax(axis=1) == data.y_test
+    assert losses[-1] < min(losses[:-1])
+    assert calibration_error(probabilities, right) < 0.025
 
 
 def test_rivals_have_the_same_maps_and_joint_training_is_the_same(tmp_path: Path) -> None:

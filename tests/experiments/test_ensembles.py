@@ -19,7 +19,7 @@ from redunet.experiments.experiment import Experiment
 from redunet.experiments.orders import learn_in_orders
 from redunet.experiments.reproduce import run_network
 from redunet.experiments.tune_experiment import tune_experiment
-from redunet.report.sections import ingredients_table
+from redunet.report.ablation_tables import ingredients_table
 from redunet.report.text import markdown_table
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "one_thread")

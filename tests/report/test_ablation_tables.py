@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redunet.report.ablation_tables import ablations_table
+from redunet.report.ablation_tables import ablations_table, ingredients_table
 
 WHOLE = {
     "recipe": False,
@@ -66,3 +66,28 @@ def test_parts_and_networks_of_two_recipes() -> None:
 def test_a_record_without_its_recipe_has_no_table() -> None:
     with pytest.raises(StopIteration):
         ablations_table([made("MNIST", row(0.9))])
+
+
+def test_of_more_than_two_kinds_all_are_named_by_their_number() -> None:
+    def features(kinds: str) -> list[str]:
+        record = made(
+            "MNIST",
+            row(0.1, features=kinds.split("+")[0], n_maps=1, n_features=100),
+            row(0.2, features=kinds, without=["roots"], n_maps=1),
+            row(0.3, features=kinds, recipe=True),
+        )
+        record["methods"] = [{"random": True, "runs": [{"seed": 7}]}]
+        table = ingredients_table(record)
+        assert table.caption.endswith("after the last task, seed 7; in bold the recipe")
+        return [cells[0] for cells in table.rows]
+
+    assert features("patches-5+patches-8") == [
+        "patches-5, 100",
+        "patches-5 + patches-8 without roots, 400",
+        "patches-5 + patches-8, 400 in 2 maps",
+    ]
+    assert features("patches-5+patches-8+scattering") == [
+        "patches-5, 100",
+        "all 3 kinds without roots, 400",
+        "all 3 kinds, 400 in 2 maps",
+    ]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from redunet.files import write_bytes
-from redunet.report.ablation_tables import ablations_table
+from redunet.report.ablation_tables import ablations_table, ingredients_table
 from redunet.report.blocks import Table
 from redunet.report.numbers import (
     UNKNOWN,
@@ -31,7 +31,7 @@ from redunet.report.numbers import (
     task_headings,
     three,
 )
-from redunet.report.sections import KEPT, ingredients_table, method_rows, raw_data
+from redunet.report.sections import KEPT, method_rows, raw_data
 from redunet.report.text import markdown_table, markdown_text
 
 CLOSED_FORM = {"ncm", "lda", "ridge", "qda", "pairwise"}

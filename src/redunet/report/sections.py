@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from redunet.errors import DataError
+from redunet.report.ablation_tables import ingredients
 from redunet.report.blocks import Block, Chapter, Figure, Section, Table, Text
 from redunet.report.notes import changed_and_missing, cost_notes, result_notes, summary
 from redunet.report.numbers import (
     UNKNOWN,
     Record,
-    Spread,
     accuracy_cells,
     by_task,
     in_bytes,
@@ -152,49 +152,6 @@ def _compared(accuracy: float, joint: Record) -> list[str]:
         f"{accuracy:.4f}",
         f"{joint['accuracy']:.4f}",
     ]
-
-
-def ingredients(record: Record) -> list[Block]:
-    """Accuracy after the last task with each ingredient of a recipe alone, and together."""
-    if not record.get("ablation"):
-        return []
-    said = "Of features: their name and number; of the nearest subspace: its components. Where the "
-    said += "recipe has none of an ingredient, it is tried at a value stated in advance. All "
-    said += "settings not named are the recipe's."
-    if any(row["step_kind"] == "absolute" for row in record["ablation"] if not row["recipe"]):
-        said += " The absolute step is the paper's."
-    return [ingredients_table(record), Text(said)]
-
-
-def ingredients_table(record: Record) -> Table:
-    """A row for each combination of ingredients."""
-    rows = [
-        [
-            _features(row),
-            UNKNOWN if row["whitening"] is None else f"ρ = {row['whitening']:g}",
-            f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
-            if row["n_layers"]
-            else UNKNOWN,
-            readout_name(row["readout"])
-            + (f", {row['n_components']}" if row["readout"] == "subspace" else ""),
-            shown(Spread(row["accuracy"], row.get("deviation")), 4),
-        ]
-        for row in record["ablation"]
-    ]
-    strong = [index for index, row in enumerate(record["ablation"]) if row["recipe"]]
-    first = record["methods"][0]
-    seed = f", seed {first['runs'][0]['seed']}" if first["random"] else ""
-    caption = f"Ingredients alone and together, after the last task{seed}; in bold the recipe"
-    headings = ["features", "whitening", "layers", "read-out", "accuracy"]
-    return Table(caption, headings, rows, text_columns=4, strong=strong)
-
-
-def _features(row: Record) -> str:
-    """A variant's feature maps, what is left out of them, and how many features they give."""
-    kinds = " + ".join(row["features"].split("+"))
-    without = "".join(f" without {step}" for step in row.get("without", ()))
-    maps = f" in {row['n_maps']} maps" if row.get("n_maps", 1) > 1 else ""
-    return f"{kinds}{without}, {row['n_features']:,}{maps}"
 
 
 def orders(record: Record) -> list[Block]:

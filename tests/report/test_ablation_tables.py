@@ -42,8 +42,12 @@ def test_parts_and_networks_of_two_recipes() -> None:
         row(0.8, recipe=True),
         row(0.75, **LAYERS),
     )
+    other = {**LAYERS, "n_layers": 2, "step": 0.5}
     second = made(
-        "MNIST", row(0.95, n_features=50), row(0.97, n_features=50, recipe=True, **LAYERS)
+        "MNIST",
+        row(0.95, n_features=50),
+        row(0.97, n_features=50, recipe=True, **other),
+        row(0.96, n_features=50, **{**other, "step_kind": "absolute", "whitening": None}),
     )
     assert ablations_table([first, second]).splitlines() == [
         "| features | CIFAR-10, images-some, 400 features | MNIST, images-some, 50 features |",
@@ -55,11 +59,12 @@ def test_parts_and_networks_of_two_recipes() -> None:
         "| without roots | 0.7000 | – |",
         "| **the whole recipe** | 0.8000 | 0.9700 |",
         "",
-        "| read-out | layers | whitening | CIFAR-10, images-some, 400 features | "
-        "MNIST, images-some, 50 features |",
+        "| read-out | layers | whitening | CIFAR-10, images-some, 400 features; layers: 1, "
+        "relative step 0.3 | MNIST, images-some, 50 features; layers: 2, relative step 0.5 |",
         "| --- | --- | --- | ---: | ---: |",
         "| **pairwise discriminants** | – | – | 0.8000 | 0.9500 |",
-        "| **ridge regression** | 1, relative step 0.3 | ρ = 0.01 | 0.7500 | 0.9700 |",
+        "| **ridge regression** | yes | ρ = 0.01 | 0.7500 | 0.9700 |",
+        "| ridge regression | the paper's step | – | – | 0.9600 |",
     ]
 
 

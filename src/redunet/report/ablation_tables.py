@@ -64,7 +64,9 @@ def ablations_table(records: Sequence[Record]) -> str:
     for place, (record, whole) in enumerate(zip(records, wholes, strict=True)):
         for row in record["ablation"]:
             same = _features(row) == _features(whole)
-            words, cells = (_network(row), networks) if same else ((_part(row, whole),), parts)
+            words, cells = (
+                (_beside_others(row), networks) if same else ((_part(row, whole),), parts)
+            )
             every = cells.setdefault(words, [UNKNOWN] * len(records))
             every[place] = f"{row['accuracy']:.4f}"
     parts["the whole recipe",] = [f"{whole['accuracy']:.4f}" for whole in wholes]
@@ -72,10 +74,11 @@ def ablations_table(records: Sequence[Record]) -> str:
         f"{record['title']}, {record['recipe']}, {whole['n_features']:,} features"
         for record, whole in zip(records, wholes, strict=True)
     ]
-    strong = {_network(whole) for whole in wholes}
+    deep = [f"{name}; {_layers_tried(record)}" for name, record in zip(names, records, strict=True)]
+    strong = {_beside_others(whole) for whole in wholes}
     tables = (
         _table(["features"], names, parts, {("the whole recipe",)}),
-        _table(["read-out", "layers", "whitening"], names, networks, strong),
+        _table(["read-out", "layers", "whitening"], deep, networks, strong),
     )
     return "\n\n".join(map(markdown_table, tables))
 
@@ -108,9 +111,25 @@ def _part(row: Record, whole: Record) -> str:
 
 
 def _network(row: Record) -> tuple[str, str, str]:
+    """Read-out, layers and whitening of a variant."""
     layers = f"{row['n_layers']}, {row['step_kind']} step {row['step']:g}"
     return (
         readout_name(row["readout"]),
         layers if row["n_layers"] else UNKNOWN,
         UNKNOWN if row["whitening"] is None else f"ρ = {row['whitening']:g}",
     )
+
+
+def _beside_others(row: Record) -> tuple[str, str, str]:
+    """The same where each recipe has layers of its own."""
+    readout, layers, whitening = _network(row)
+    if row["n_layers"]:
+        layers = "yes" if row["step_kind"] == "relative" else "the paper's step"
+    return readout, layers, whitening
+
+
+def _layers_tried(record: Record) -> str:
+    """How many layers the variants with some have, and of which step."""
+    deep = (row for row in record["ablation"] if row["n_layers"])
+    _, layers, _ = _network(next(row for row in deep if row["step_kind"] == "relative"))
+    return f"layers: {layers}"

@@ -10,7 +10,7 @@ from statistics import mean
 import pytest
 from PIL import Image
 
-from benchmarks import inside
+from benchmarks import inside, widths, widths_page
 from redunet.estimators.recipes import RECIPES
 from redunet.features import FeatureSettings
 from redunet.report.look import AFTER, BEFORE
@@ -143,6 +143,20 @@ def test_pairs_on_fashion_mnist() -> None:
     assert f"ridge regression reaches {ridge} and pairs {pairs}" in WORDS
     (network,) = (one for one in whole["methods"] if one["method"] == "redunet")
     assert (network["settings"]["n_layers"], network["settings"]["readout"]) == (0, "pairwise")
+
+
+def test_widths_of_pairs_on_fashion_mnist() -> None:
+    found = widths_page.read("widths-fashion_mnist-images-plain")["summary"]
+    pairs = [row["accuracy"][widths.SAME] for row in found]
+    linear = [max(row["accuracy"][name] for name in ("LDA", "ridge")) for row in found]
+    features = [row["features"] for row in found]
+    assert features == [600, 1200, 2400]
+    needed = widths.width_reaching(features, linear, pairs[0])
+    assert f"regression reaches with about {round(needed, -1):,.0f}, and" in WORDS
+    assert linear == [row["accuracy"]["ridge"] for row in found]
+    assert pairs[1] > linear[-1]
+    for row, alone in zip(found, pairs, strict=True):
+        assert row["accuracy"][widths.NETWORK] == pytest.approx(alone, abs=0.0005)
 
 
 def test_pairs_on_mnist() -> None:

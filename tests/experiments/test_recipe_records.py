@@ -157,6 +157,97 @@ def test_the_mean_of_four_networks_and_its_rival_have_the_settings_that_tuning_f
     assert f"reached {first['redunet']:.4f}, LDA {first['lda']:.4f} (" in words
 
 
+def test_the_mean_of_four_small_networks_is_what_its_records_say() -> None:
+    whole = record("images-ensemble-cpu-cifar10")
+    methods = {one["method"]: one for one in whole["methods"]}
+    settings, network = find("images-ensemble-cpu").settings, methods["redunet"]
+    assert settings.items() <= network["settings"].items()
+    assert [run["seed"] for run in network["runs"]] == [0, 2]
+    assert all(run["machine"]["gpu"] is None for run in network["runs"])
+    last = last_of_recipe("images-ensemble-cpu-cifar10")
+    assert last["redunet"] >= 0.84 > last["lda"] > last["ridge"]
+    ahead = f"{last['redunet'] - last['lda']:.4f}"
+    words = " ".join(RECIPES.split())
+    assert f"pairs are ahead of LDA on the same maps by {ahead}" in words
+    assert f"two by two, is ahead of LDA by {ahead}." in " ".join(RESULTS.split())
+    memory = max(run["peak_memory_bytes"] for run in network["runs"])
+    assert f"(an hour of processor time a seed, {memory / 1e9:.1f} GB of memory" in words
+
+
+def test_settings_of_small_networks_and_their_rivals_were_chosen_on_training_images() -> None:
+    settings = find("images-ensemble-cpu").settings
+    of_features = settings.keys() - {"n_layers", "readout", "ridge", "n_maps"}
+    tuned = {
+        name: record(f"tune/images-ensemble-cpu-cifar10-{name}")
+        for name in ("redunet", "rivals", "layers")
+    }
+    for name, found in tuned.items():
+        assert all(found["settings"][key] == settings[key] for key in of_features)
+        assert found["settings"]["n_maps"] == (2 if name == "layers" else 3)
+        assert found["chosen_on"].startswith("5000 training samples")
+    best = tuned["redunet"]["chosen"]["held_out"]
+    assert (best["readout"], best["ridge"]) == (settings["readout"], settings["ridge"])
+    words = " ".join(RECIPES.split())
+    rivals = {}
+    for name, readout in READOUTS.items():
+        ones = [one for one in tuned["rivals"]["candidates"] if one["readout"] == readout]
+        rivals[name] = ones[0]["held_out_accuracy"]  # the best come first
+        (chosen,) = RIVALS_CHOSEN["images-ensemble-cpu", "cifar10"][name].values()
+        assert chosen == ones[0]["ridge"] == 0.00003
+        small = [one["held_out_accuracy"] for one in ones if one["ridge"] <= 0.0003]
+        assert round(max(small) - min(small), 4) <= 0.0012
+    assert (
+        f"pairs reach {best['held_out_accuracy']:.4f} there, LDA {rivals['lda']:.4f} and ridge "
+        f"regression {rivals['ridge']:.4f}" in words
+    )
+    layers = {one["n_layers"]: one["held_out_accuracy"] for one in tuned["layers"]["candidates"]}
+    assert f"one layer makes {layers[1]:.4f} of {layers[0]:.4f}" in words
+    assert round(5000 * (layers[1] - layers[0])) == 7
+
+
+def test_what_parts_are_worth() -> None:
+    names = ("images-cpu-cifar10", "images-plain-fashion_mnist", "images-written-mnist")
+    records = [record(f"ablation-{name}") for name in names]
+    wholes = [next(row for row in one["ablation"] if row["recipe"]) for one in records]
+    words = " ".join(RECIPES.split())
+
+    def without(step: str) -> list[str]:
+        rows = [[row for row in one["ablation"] if row["without"] == [step]] for one in records]
+        return [
+            f"{whole['accuracy'] - row['accuracy']:.4f}"
+            for whole, some in zip(wholes, rows, strict=True)
+            for row in some
+        ]
+
+    mirror, roots = without("mirror images"), without("roots")
+    assert f"worth {mirror[0]} on CIFAR-10 and {mirror[1]} on Fashion-MNIST; roots" in words
+    assert f"roots {roots[0]}, {roots[1]} and {roots[2]}." in words
+
+    def by_layers(place: int, readout: str) -> float:
+        """What layers add to a read-out."""
+        rows = {
+            row["n_layers"] > 0: row["accuracy"]
+            for row in records[place]["ablation"]
+            if row["features"] == wholes[place]["features"]
+            and (row["readout"], row["whitening"], row["without"]) == (readout, None, [])
+            and (row["n_layers"] == 0 or row["step_kind"] == "relative")
+        }
+        return float(rows[True] - rows[False])
+
+    linear = ("discriminant", "regression", "quadratic")
+    added = [[by_layers(place, readout) for readout in linear] for place in range(3)]
+    assert min(min(each) for each in added) > 0
+    assert max(range(3), key=lambda place: min(added[place])) == 0
+    assert f"(by {added[0][0]:.4f}, {added[0][1]:.4f} and {added[0][2]:.4f})" in words
+    to_pairs = max(by_layers(place, "pairwise") for place in (1, 2))
+    assert f"pairs they help by at most {to_pairs:.4f}." in words
+    fashion, mnist = (last_of_recipe(f"ablation-{name}") for name in names[1:])
+    assert (
+        f"reach {fashion['lda']:.4f} and {fashion['ridge']:.4f} on Fashion-MNIST, "
+        f"{mnist['lda']:.4f} and {mnist['ridge']:.4f} on MNIST" in words
+    )
+
+
 def test_the_words_about_recipes_are_the_records() -> None:
     words = " ".join(RESULTS.split())
     ahead = {

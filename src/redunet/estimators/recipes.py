@@ -53,7 +53,7 @@ def from_recipe(
 ) -> ShiftInvariantClassifier: ...
 @overload
 def from_recipe(
-    name: Literal["images-ensemble"],
+    name: Literal["images-ensemble", "images-ensemble-cpu"],
     images: ArrayLike | None = None,
     *,
     device: str = "auto",
@@ -83,8 +83,9 @@ def from_recipe(
     ----------
     name : str
         "paper-mnist", "paper-cifar10", "images-fast", "images-best", "images-ensemble",
-        "images-cpu", "images-plain", "images-written", "images-fixed", "images-small",
-        "invariant", "embeddings", "embeddings-wide", "features", "tables" or "directions";
+        "images-ensemble-cpu", "images-cpu", "images-plain", "images-written", "images-fixed",
+        "images-small", "invariant", "embeddings", "embeddings-wide", "features", "tables" or
+        "directions";
         `redunet recipes` says what each is for, what it takes and what it reached.
     images : array-like of shape (n, height, width[, channels]) or (n, d), default=None
         What filters and statistics are learnt from, and what later samples look
@@ -99,7 +100,7 @@ def from_recipe(
     Returns
     -------
     ReduNetClassifier, ShiftInvariantClassifier for "invariant", or EnsembleClassifier where
-    ``n_maps`` is more than 1, as for "images-ensemble"
+    ``n_maps`` is more than 1, as for "images-ensemble" and "images-ensemble-cpu"
 
     Examples
     --------

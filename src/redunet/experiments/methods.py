@@ -96,6 +96,10 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "lda": {"shrinkage": 0.001},
         "ridge": {"ridge": 0.001},
     },
+    ("images-ensemble-cpu", "cifar10"): {
+        "lda": {"shrinkage": 3e-05},
+        "ridge": {"ridge": 3e-05},
+    },
     ("images-cpu", "cifar10"): {
         "lda": {"shrinkage": 0.003},
         "ridge": {"ridge": 0.003},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ settings.load_profile("untimed")
 
 # Filters as random as of 100,000 patches, in a small part of the time.
 patches._PATCHES = 3_000
+
+# In the background a shell lets its jobs ignore Ctrl-C, and so would every process of the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nothing that is loaded to collect tests is garbage, and to look for it takes seconds.
 gc.disable()

@@ -93,6 +93,7 @@ def test_the_committed_record_of_digits_is_what_comes_of_it_here(tmp_path: Path)
         ("orders-images-cpu-cifar10", 1, 50000),
         ("orders-images-fast-mnist", 1, 60000),
         ("orders-images-ensemble-cifar10", 1, 5000),
+        ("orders-images-ensemble-cpu-cifar10", 1, 2000),
         ("orders-images-best-cifar10", 1, 5000),
     ],
 )

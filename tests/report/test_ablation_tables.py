@@ -59,8 +59,8 @@ def test_parts_and_networks_of_two_recipes() -> None:
         "| without roots | 0.7000 | – |",
         "| **the whole recipe** | 0.8000 | 0.9700 |",
         "",
-        "| read-out | layers | whitening | CIFAR-10, images-some, 400 features; layers: 1, "
-        "relative step 0.3 | MNIST, images-some, 50 features; layers: 2, relative step 0.5 |",
+        "| read-out | layers | whitening | CIFAR-10; layers: 1, relative step 0.3 | "
+        "MNIST; layers: 2, relative step 0.5 |",
         "| --- | --- | --- | ---: | ---: |",
         "| **pairwise discriminants** | – | – | 0.8000 | 0.9500 |",
         "| **ridge regression** | yes | ρ = 0.01 | 0.7500 | 0.9700 |",

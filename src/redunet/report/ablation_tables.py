@@ -74,7 +74,7 @@ def ablations_table(records: Sequence[Record]) -> str:
         f"{record['title']}, {record['recipe']}, {whole['n_features']:,} features"
         for record, whole in zip(records, wholes, strict=True)
     ]
-    deep = [f"{name}; {_layers_tried(record)}" for name, record in zip(names, records, strict=True)]
+    deep = [f"{record['title']}; {_layers_tried(record)}" for record in records]
     strong = {_beside_others(whole) for whole in wholes}
     tables = (
         _table(["features"], names, parts, {("the whole recipe",)}),

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
@@ -16,3 +18,11 @@ RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 def record(name: str) -> Any:
     """The record of that name under ``results``."""
     return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def last_of_recipe(name: str) -> dict[str, float]:
+    """What each method of a record reaches after the last task, mean over seeds."""
+    return {
+        one["method"]: float(np.mean([run["tasks"][-1]["accuracy"] for run in one["runs"]]))
+        for one in record(name)["methods"]
+    }

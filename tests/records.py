@@ -13,6 +13,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 VECTORS = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
 RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+READOUTS = {"lda": "discriminant", "ridge": "regression"}
+"""Of rivals in closed form: the read-out that each is where a network has no layers."""
 
 
 def record(name: str) -> Any:

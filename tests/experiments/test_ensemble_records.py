@@ -6,10 +6,7 @@ import numpy as np
 
 from redunet.estimators.recipes import find
 from redunet.experiments.methods import CHOSEN as RIVALS_CHOSEN
-from tests.records import RECIPES, RESULTS, last_of_recipe, record
-
-READOUTS = {"lda": "discriminant", "ridge": "regression"}
-"""Without layers these read-outs are rivals, and are tuned as read-outs."""
+from tests.records import READOUTS, RECIPES, RESULTS, last_of_recipe, record
 
 
 def test_the_mean_of_four_networks_is_what_its_record_says() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from redunet.experiments.methods import TITLES as NAMES
-from tests.records import RECIPES, RESULTS, ROOT, last_of_recipe, record
+from tests.records import READOUTS, RECIPES, RESULTS, ROOT, last_of_recipe, record
 
 RIVALS = ("lda", "ridge", "qda")
 CLOSED_FORM = (*RIVALS, "pairwise")
@@ -25,7 +25,6 @@ SMALL = {
 }
 WITHOUT_LAYERS = ("images-plain-fashion_mnist", "images-written-mnist")
 """Their other read-outs are their rivals, and are tuned as read-outs."""
-READOUTS = {"lda": "discriminant", "ridge": "regression"}
 CHOSEN = ("n_layers", "eps", "step", "sharpness", "readout", "ridge")
 SPLITS = ("", "-1", "-2")
 """Of the training images of MNIST, on which the read-out of `images-fixed` was chosen."""

@@ -13,6 +13,7 @@ from typing import NoReturn
 import pytest
 
 from redunet import FileAccessError
+from redunet.errors import BusyError
 from redunet.files import write_bytes
 from redunet.lock import changing
 from tests.estimators.test_storage_writing import listing, powerless
@@ -99,6 +100,50 @@ def test_a_lock_that_is_removed_while_another_waits_is_made_again(
         assert len(turns) == 4
         assert lock.exists()
     assert listing(tmp_path) == ["model"]
+
+
+def test_waiting_ends_in_time(tmp_path: Path, model: Path) -> None:
+    lock, said = tmp_path / ".model.changing", list[str]()
+    asked: list[bool] = []
+
+    def third_time() -> bool:
+        asked.append(True)
+        return len(asked) == 3
+
+    with changing(model, said.append):
+        for timeout, cancelled in ((0.1, None), (0.0, None), (None, third_time)):
+            busy = pytest.raises(BusyError, match="nothing was changed; try again")
+            held = changing(model, said.append, timeout=timeout, cancelled=cancelled)
+            with busy as caught, held:
+                pass
+            assert f"process {os.getpid()} is still changing {model} after 0." in str(caught.value)
+            assert "\n" not in str(caught.value)
+        assert f'"process": {os.getpid()}' in lock.read_text()  # the holder's still
+    assert len(asked) == 3
+    assert said == [f"process {os.getpid()} is changing {model}: waiting until it is done"] * 3
+    assert model.read_bytes() == b"old"
+    assert told(model) == []
+    assert listing(tmp_path) == ["model"]
+
+
+def test_time_runs_on_from_one_holder_to_the_next(tmp_path: Path, model: Path) -> None:
+    lock, said = tmp_path / ".model.changing", list[str]()
+
+    def another(line: str) -> None:
+        said.append(line)
+        lock.rename(tmp_path / f"gone{len(said)}")
+        held.append(os.open(lock, os.O_RDWR | os.O_CREAT))
+        fcntl.flock(held[-1], fcntl.LOCK_EX)
+        if len(said) < 5:  # the fifth one keeps it
+            os.close(held[-2])
+
+    held = [os.open(lock, os.O_RDWR | os.O_CREAT)]
+    fcntl.flock(held[-1], fcntl.LOCK_EX)
+    with pytest.raises(BusyError), changing(model, another, timeout=0.2):
+        pass
+    assert len(said) == 5
+    for one in held[-2:]:
+        os.close(one)
 
 
 def test_a_lock_that_another_made_is_left_alone(tmp_path: Path, model: Path) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from redunet.core.reduced_space import ReducedLayer
     from redunet.errors import (
+        BusyError,
         DataError,
         DataTypeError,
         FileAccessError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AIR": "estimators.air",
     "AbstractLayer": "core.layer",
+    "BusyError": "errors",
     "ClassMoments": "core.moments",
     "CodingLength": "core.readouts",
     "CoverageWarning": "estimators.coverage",
@@ -98,6 +100,7 @@ __all__ = [
     "KLDA",
     "SLDA",
     "AbstractLayer",
+    "BusyError",
     "ClassMoments",
     "CodingLength",
     "CoverageWarning",

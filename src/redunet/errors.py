@@ -44,6 +44,10 @@ class FileAccessError(ReduNetError, OSError):
     """A file or folder that could not be read or written."""
 
 
+class BusyError(FileAccessError):
+    """A file that another process is changing, for longer than one can wait."""
+
+
 def did_you_mean(word: object, names: Iterable[object]) -> str:
     """The end of a message about a word that is none of some names; empty where none is close.
 

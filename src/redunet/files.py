@@ -7,7 +7,6 @@ devices, lose the mode of a file, or leave behind what a killed process wrote.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -18,11 +17,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from filelock import lock_descriptor
+
 from redunet.errors import FileAccessError, ReduNetError
 
 _TEMPORARY = re.compile(r"\.redunet-[0-9a-f]{32}\.tmp")
 _MOST_LINKS = 40
 _ACL = "system.posix_acl_access"
+_ON_WINDOWS = os.name == "nt"
+NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Flags that open no pipe that someone put there, where the system knows them."""
+_ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
@@ -163,13 +168,14 @@ def open_descriptor(path: Path, flags: int, mode: int = 0o666) -> int:
     Where a standard stream was closed, its number goes to the next file that is
     opened, and whatever a library then prints would end up in that file.
     """
-    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    if handle > 2:
-        return handle
-    try:
-        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
-        os.close(handle)
+    handle = os.open(path, flags | _ALWAYS, mode)
+    streams = []
+    while handle <= 2:
+        streams.append(handle)
+        handle = os.dup(handle)
+    for one in streams:
+        os.close(one)
+    return handle
 
 
 def is_at(handle: int, path: Path) -> bool:
@@ -187,7 +193,7 @@ def _is_descriptor(place: Path) -> bool:
 def _open_special(target: Path) -> int:
     if _is_descriptor(target):
         return os.dup(int(target.name))
-    return open_descriptor(target, os.O_WRONLY | os.O_NOCTTY)
+    return open_descriptor(target, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
 
 
 @contextmanager
@@ -203,8 +209,12 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             file.flush()
             _keep_access(handle, target)
             os.fsync(handle)
+            if _ON_WINDOWS:  # which renames no file that is open
+                file.close()
             os.replace(temporary, target)
         except BaseException:
+            if _ON_WINDOWS:
+                file.close()
             with suppress(OSError):
                 os.unlink(temporary)
             raise
@@ -215,25 +225,35 @@ def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
     while True:
         path = folder / f".redunet-{secrets.token_hex(16)}.tmp"
         handle = open_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-        with suppress(OSError):  # a file system without locks keeps leftovers, no more
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        if is_at(handle, path):
+        if _is_locked(handle) and is_at(handle, path):
             return handle, path
         os.close(handle)  # taken for a leftover before it was locked
 
 
+def _is_locked(handle: int) -> bool:
+    """Lock a file that nobody else has locked; a file system without locks keeps leftovers."""
+    if _ON_WINDOWS:  # where a lock would end before the file is renamed
+        return True
+    try:
+        return lock_descriptor(handle, blocking=False)
+    except OSError:
+        return True
+
+
 def _remove_leftovers(folder: Path) -> None:
     """Remove temporary files whose process has ended: nobody holds their lock."""
+    if _ON_WINDOWS:
+        return
     try:
         names = [name for name in os.listdir(folder) if _TEMPORARY.fullmatch(name)]
     except OSError:
         return  # a folder that may be written but not listed
     for name in names:
         with suppress(OSError):
-            handle = open_descriptor(folder / name, os.O_RDONLY | os.O_NONBLOCK)
+            handle = open_descriptor(folder / name, os.O_RDONLY | NOT_WAITING)
             try:
-                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                os.unlink(folder / name)
+                if lock_descriptor(handle, blocking=False):
+                    os.unlink(folder / name)
             finally:
                 os.close(handle)
 
@@ -260,14 +280,15 @@ def _keep_access(handle: int, target: Path) -> None:
             os.removexattr(handle, _ACL)  # one that the folder hands down
         with suppress(OSError):
             os.setxattr(handle, _ACL, os.getxattr(target, _ACL, follow_symlinks=False))
-    with suppress(OSError):  # a file system without modes
-        os.fchmod(handle, mode)
+    if hasattr(os, "fchmod"):
+        with suppress(OSError):  # a file system without modes
+            os.fchmod(handle, mode)
 
 
 def sync_folder(folder: Path, path: str | os.PathLike[str]) -> None:
     """Make a rename in a folder last."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

@@ -7,7 +7,6 @@ knows what the file is now, closes it as done or not done.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
@@ -19,8 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import lock_descriptor
+
 from redunet.errors import DataError, FileAccessError
-from redunet.files import cannot_write, follow, make_folder, open_descriptor, sync_folder, writing
+from redunet.files import (
+    NOT_WAITING,
+    cannot_write,
+    follow,
+    make_folder,
+    open_descriptor,
+    sync_folder,
+    writing,
+)
 from redunet.untrusted import open_regular
 
 CHANGE, DONE, NOT_DONE, UNKNOWN = "change", "done", "not done", "unknown"
@@ -144,14 +153,15 @@ class Journal:
         try:
             target = follow(self.path)
             make_folder(target.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | NOT_WAITING
             handle = open_descriptor(target, flags, self._mode)
             try:
                 if not stat.S_ISREG(os.fstat(handle).st_mode):
                     raise FileAccessError(f"{self.path} is no regular file: name another")
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                lock_descriptor(handle)
                 if _state(handle) != self._known:
-                    data = os.pread(handle, _LONGEST, 0)
+                    os.lseek(handle, 0, os.SEEK_SET)
+                    data = os.read(handle, _LONGEST)
                     self._lines, complete = _checked(data, self.path)
                     if complete < len(data):
                         os.ftruncate(handle, complete)

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redunet.errors import FileAccessError
-from redunet.files import cannot_write, follow, is_at, is_special, open_descriptor
+from filelock import lock_descriptor
+
+from redunet.errors import BusyError, FileAccessError
+from redunet.files import NOT_WAITING, cannot_write, follow, is_at, is_special, open_descriptor
 
 Tell = Callable[[str], None]
 """Told what a person may want to know, in one line."""
 
 _LONGEST_NAME = 255
+POLL = 0.05  # seconds; nobody notices it, and 20 looks a second cost nothing
+_MOST_CONTENT = 4096  # bytes; a lock that redunet wrote holds less than 100
+_REMOVED_WHEN_CLOSED = os.name == "nt"  # Windows removes no file that is open
 
 
 @contextmanager
-def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
+def changing(
+    path: Path,
+    tell: Tell,
+    *,
+    timeout: float | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Iterator[list[str]]:
     """Hold a model file alone, waiting for whoever holds it.
 
     Beside the file, which links are followed to, lies a locked one while it is
@@ -35,14 +47,26 @@ def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
     path : Path
         Of the model, which need not be there yet.
     tell : callable
+    timeout : float, default=None
+        Seconds to wait for another process at most; None waits for as long as it takes.
+    cancelled : callable, default=None
+        Asked about every 0.05 seconds while waiting; True ends the wait.
 
     Yields
     ------
     list of str
         Notes on what a change of this file does not reach.
+
+    Raises
+    ------
+    BusyError
+        Another process still holds the file; nothing was changed.
     """
     model = _model_file(path)
-    with _locked(_beside(model), path, tell) as handle:
+    lock = partial(
+        _lock, path=path, tell=tell, timeout=timeout, cancelled=cancelled, begun=time.monotonic()
+    )
+    with _locked(_beside(model), path, lock) as handle:
         before = _state(model)
         left = _read(handle)
         if left and left.get("model") == before:
@@ -73,32 +97,34 @@ def _beside(model: Path) -> Path:
 
 
 @contextmanager
-def _locked(beside: Path, path: Path, tell: Tell) -> Iterator[int]:
+def _locked(beside: Path, path: Path, lock: Callable[[int, Path], None]) -> Iterator[int]:
     """Lock a file, made where it is missing, and remove it at the end.
 
     Whoever waited for a file that was then removed holds the lock of a file
     without a name, and begins again.
     """
-    while True:
+    held = False
+    while not held:
         handle = _opened(beside, path)
         try:
-            _lock(handle, beside, path, tell)
-            if not is_at(handle, beside):
-                continue
-            try:
+            lock(handle, beside)
+            held = is_at(handle, beside)
+            if held:
                 yield handle
-            finally:
-                if is_at(handle, beside):
-                    beside.unlink()
-            return
         finally:
+            remove = held and is_at(handle, beside)
+            if remove and not _REMOVED_WHEN_CLOSED:
+                beside.unlink()
             os.close(handle)
+            if remove and _REMOVED_WHEN_CLOSED:
+                with suppress(OSError):  # the next one has opened it already
+                    beside.unlink()
 
 
 def _opened(beside: Path, path: Path) -> int:
     try:
         # Not to wait for a pipe that someone put there.
-        handle = open_descriptor(beside, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK)
+        handle = open_descriptor(beside, os.O_RDWR | os.O_CREAT | NOT_WAITING)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _in_the_way(beside, path) from None
@@ -117,16 +143,33 @@ def _in_the_way(beside: Path, path: Path) -> FileAccessError:
     )
 
 
-def _lock(handle: int, beside: Path, path: Path, tell: Tell) -> None:
+def _lock(
+    handle: int,
+    beside: Path,
+    path: Path,
+    tell: Tell,
+    timeout: float | None,
+    cancelled: Callable[[], bool] | None,
+    begun: float,
+) -> None:
+    """Lock an open file, waiting for whoever has locked it."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = _process(_read(handle))
-        tell(f"process {holder} is changing {path}: waiting until it is done")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"stopped while waiting; {path} was left alone") from None
+        if lock_descriptor(handle, blocking=False):
+            return
+        holder = f"process {_process(_read(handle))}"
+        tell(f"{holder} is changing {path}: waiting until it is done")
+        while not lock_descriptor(handle, blocking=False):
+            waited = time.monotonic() - begun
+            if (timeout is not None and waited >= timeout) or (cancelled and cancelled()):
+                raise BusyError(
+                    f"{holder} is still changing {path} after {waited:.1f} s: nothing was changed; "
+                    f"try again when it is done"
+                )
+            time.sleep(POLL)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped while waiting; {path} was left alone") from None
+    except BusyError:
+        raise
     except OSError as error:
         if not os.fstat(handle).st_size:  # nobody holds it
             beside.unlink(missing_ok=True)
@@ -158,8 +201,9 @@ def _other_names(model: Path, path: Path) -> list[str]:
 
 def _read(handle: int) -> dict[str, Any]:
     try:
-        content = json.loads(os.pread(handle, 4096, 0))
-    except (ValueError, RecursionError):
+        os.lseek(handle, 0, os.SEEK_SET)
+        content = json.loads(os.read(handle, _MOST_CONTENT))
+    except (OSError, ValueError, RecursionError):  # Windows lets nobody read what is locked
         return {}
     return content if isinstance(content, dict) else {}
 
@@ -173,6 +217,7 @@ def _process(content: dict[str, Any]) -> str:
 def _write(handle: int, path: Path, content: dict[str, Any]) -> None:
     try:
         os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(content).encode(), 0)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, json.dumps(content).encode())
     except OSError as error:
         raise cannot_write(path, error) from error

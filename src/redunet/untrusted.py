@@ -7,7 +7,9 @@ import stat
 from typing import BinaryIO
 
 from redunet.errors import DataError, FileAccessError
+from redunet.files import NOT_WAITING
 
+_READING = os.O_RDONLY | NOT_WAITING | getattr(os, "O_BINARY", 0)
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -44,7 +46,7 @@ def open_regular(path: str | os.PathLike[str], most_bytes: int | None = None) ->
         # Looked at first, because opening some devices does something; and once more when
         # open, because another file may have been put there meanwhile.
         _check_kind(path, os.stat(path))
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(path, _READING)
         try:
             found = os.fstat(descriptor)
             _check_kind(path, found)

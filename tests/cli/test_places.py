@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -217,7 +217,7 @@ def test_ctrl_c_tells_what_became_of_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, data = tmp_path / "m", write_npz(tmp_path / "d", ROWS)
-    save, flock = ReduNetClassifier.save, fcntl.flock
+    save = ReduNetClassifier.save
 
     def stop_after(self: ReduNetClassifier, path: Path) -> NoReturn:
         save(self, path)
@@ -232,16 +232,14 @@ def test_ctrl_c_tells_what_became_of_the_model(
     )
     before = path.read_bytes()
 
-    def stop_waiting(file: Any, how: int) -> None:
-        if how == fcntl.LOCK_EX:
-            raise KeyboardInterrupt
-        flock(file, how)
+    def stop_waiting(_: float) -> NoReturn:
+        raise KeyboardInterrupt
 
     with open(tmp_path / ".m.changing", "w") as held, monkeypatch.context() as patch:
         held.write('{"process": 7}')
         held.flush()
-        flock(held, fcntl.LOCK_EX)
-        patch.setattr(fcntl, "flock", stop_waiting)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        patch.setattr("redunet.lock.time.sleep", stop_waiting)
         result = redunet("forget", path, "ant")
     assert result.exit_code == 1
     assert result.stderr == (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -197,6 +196,10 @@ def peak_memory() -> int:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             line = next(line for line in status if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import json
 import os
 import tempfile
 import threading
+import time
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redunet import DataError, FileAccessError
-from redunet.journal import CHANGE, DONE, NOT_DONE, Journal
+from redunet import BusyError, DataError, FileAccessError
+from redunet.journal import CHANGE, DONE, NOT_DONE, Journal, canonical
 
 
 def written(path: Path, outcomes: str = "ddn") -> bytes:
     journal = Journal(path)
     for number, one in enumerate(outcomes):
-        line = journal.plan(f"{number}", f"{number + 1}", {"about": "ä\n" * number})
+        line = journal.plan(f"{number}", f"{number + 1}", {"told": "ä\n" * number})
         journal.close(line, DONE if one == "d" else NOT_DONE)
     return path.read_bytes()
 
@@ -34,6 +40,7 @@ def test_any_beginning_of_a_log_can_be_read_and_gone_on_with(cut: int) -> None:
         path.write_bytes(WHOLE[:cut])
         complete = WHOLE[:cut].count(b"\n")
         assert len(Journal(path).lines()) == complete
+        complete += WHOLE[cut : cut + 1] == b"\n"  # a whole line, but for its end, is kept
         journal = Journal(path)
         journal.plan("x", "y", {})
         lines = journal.lines()
@@ -79,6 +86,164 @@ def test_places_that_are_no_file(tmp_path: Path) -> None:
     for name, what in (("pipe", "is no regular file"), ("", "cannot write")):
         with pytest.raises(FileAccessError, match=what):
             Journal(tmp_path / name).plan("a", "b", {})
+
+
+NO_LOGS = [
+    b"a model file without any newline",
+    b"\0" * 1000,
+    b'{"body":{"text":"of another program"}}',
+    b'{"body": {"after":"',
+    b"\n",
+    b"\xef\xbb\xbf" + WHOLE,
+    WHOLE + b"junk",
+    WHOLE + b"\0" * 4096,
+    WHOLE + b"\n",
+    WHOLE.replace(b"\n", b"\r\n"),
+    WHOLE[:-9] + b"\n",
+]
+
+
+@pytest.mark.parametrize("content", NO_LOGS)
+def test_what_is_no_log_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "log"
+    change = Journal(tmp_path / "other").plan("a", "b", {})
+    path.write_bytes(content)
+    for ask in (
+        lambda: Journal(path).plan("a", "b", {}),
+        lambda: Journal(path).close(change),
+        lambda: Journal(path).settle("a"),
+        lambda: Journal(path).lines(),
+    ):
+        with pytest.raises(DataError, match=r"log that redunet wrote|was altered") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+        assert path.read_bytes() == content
+
+
+def test_a_line_that_lacks_only_its_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(WHOLE[:-1])
+    Journal(path).plan("x", "y", {})
+    assert path.read_bytes().startswith(WHOLE)
+    assert len(Journal(path).lines()) == 7
+
+
+def test_a_log_of_any_length_is_gone_on_with(tmp_path: Path) -> None:
+    """In little memory, and without losing a byte: 4 GB, most of which is a hole."""
+    path, size = tmp_path / "log", 2**32
+    last = WHOLE[WHOLE[:-1].rfind(b"\n") + 1 :]
+    with open(path, "wb") as file:
+        file.write(WHOLE)
+        file.seek(size)
+        file.write(b"\n" + last)
+    tracemalloc.start()
+    try:
+        journal = Journal(path)
+        journal.close(journal.plan("x", "y", {}))
+        with pytest.raises(DataError, match="line 7: expected a line of a log"):
+            journal.lines()
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+    with open(path, "rb") as file:
+        assert file.read(len(WHOLE)) == WHOLE
+        file.seek(size + 1)
+        assert file.readline() == last
+        assert [json.loads(line)["body"]["number"] for line in file] == [6, 7]
+
+
+def test_lines_have_a_longest_length(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(WHOLE)
+    journal = Journal(path, longest=1000)
+    with pytest.raises(DataError, match=r"at most 1,000 bytes in .* withdraw fewer samples"):
+        journal.plan("x", "y", {"x": "a" * 1000})
+    assert path.read_bytes() == WHOLE
+    Journal(path).plan("x", "y", {"x": "a" * 100_000})
+    before = path.read_bytes()
+    for ask in (journal.lines, lambda: journal.plan("x", "y", {}), lambda: journal.settle("x")):
+        with pytest.raises(DataError, match="at most 1,000 bytes"):
+            ask()
+    assert path.read_bytes() == before
+    assert len(Journal(path).lines()) == 7
+    assert Journal(path).settle("x") == NOT_DONE
+
+
+def forged(change: Callable[[bytes], bytes]) -> bytes:
+    """The log with another body in its last line, and with the hash of that body."""
+    lines = WHOLE.splitlines(keepends=True)
+    old = canonical(json.loads(lines[-1])["body"])
+    new = change(old)
+    sha256 = hashlib.sha256(new).hexdigest().encode()
+    return b"".join(lines[:-1]) + b'{"body":' + new + b',"sha256":"' + sha256 + b'"}\n'
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body[:-1] + b',"kind":"done"}',
+        lambda body: body.replace(b'"kind"', b'"kind":"done","kind"'),
+        lambda body: body.replace(b":", b": ", 1),
+        lambda body: body.replace(b'"not done"', b'"\\u006eot done"'),
+        lambda body: body.replace(b'"not done"', b'"perhaps"'),
+        lambda body: body.replace(b'"not done"', b"[]"),
+        lambda body: body.replace(b'"not done"', b"NaN"),
+        lambda body: body.replace(b'"not done"', b'"change"'),
+        lambda body: body.replace(b'"number":5', b'"number":5.0'),
+        lambda body: body.replace(b'"number":5,', b""),
+        lambda body: body.split(b',"previous"')[0] + b"}",
+        lambda body: b'{"change":null,' + body.split(b",", 1)[1],
+        lambda body: b'{"change":"x"}',
+        lambda body: b'{"change":"' + b"[" * 100_000,
+        lambda body: b"[]",
+        lambda body: b"7",
+    ],
+)
+def test_what_redunet_would_not_have_written_is_refused(
+    tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(forged(lambda body: body))
+    assert path.read_bytes() == WHOLE
+    data = forged(change)
+    assert data != WHOLE
+    path.write_bytes(data)
+    for ask in (Journal(path).lines, lambda: Journal(path).plan("x", "y", {})):
+        with pytest.raises(DataError, match=r"line: expected a line|line 6: expected a line"):
+            ask()
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("more", [b',"note":"x"', b',"public_key":"AAAA"', b',"signature":"AAAA"'])
+def test_nothing_stands_beside_a_body_that_is_not_checked(tmp_path: Path, more: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(WHOLE[:-2] + more + b"}\n")
+    with pytest.raises(DataError, match="line 6: expected a line of a log"):
+        Journal(path).lines()
+
+
+def test_a_log_that_stays_locked_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(WHOLE)
+    with open(path, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(BusyError, match=r"has locked .*/log for 0.1 s: nothing was written"):
+            Journal(path, patience=0.1).plan("x", "y", {})
+    assert path.read_bytes() == WHOLE
+
+
+def test_a_log_that_is_moved_while_one_waits_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(WHOLE)
+    with open(path, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        writer = threading.Thread(target=lambda: Journal(path).plan("x", "y", {}))
+        writer.start()
+        time.sleep(0.1)
+        path.rename(tmp_path / "old")
+    writer.join()
+    assert (tmp_path / "old").read_bytes() == WHOLE
+    assert [line.body["number"] for line in Journal(path).lines()] == [0]
 
 
 def test_rewriting_keeps_what_is_asked_for(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from typing import BinaryIO
@@ -67,6 +68,25 @@ def open_regular(path: str | os.PathLike[str], most_bytes: int | None = None) ->
         if isinstance(error, DataError):
             raise
         raise FileAccessError(f"cannot read {os.fspath(path)!r}: {error}") from error
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """The sha256 of a file, in hexadecimal, read in parts."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def open_secret(path: str | os.PathLike[str], most_bytes: int, what: str) -> BinaryIO:
+    """Open a file that nobody else may read, such as a key, as `open_regular` does."""
+    file = open_regular(path, most_bytes)
+    # Windows has no such modes: there every file looks as if all might read it.
+    if os.name != "nt" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+        file.close()
+        name = os.fspath(path)
+        raise FileAccessError(
+            f"expected that nobody else may read {name}, which holds {what}: chmod 600 {name}"
+        )
+    return file
 
 
 def _check_kind(path: str | os.PathLike[str], found: os.stat_result) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -13,14 +16,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
-from redunet import DataError, ModelFileError, ReduNetClassifier
+from redunet import DataError, ModelFileError, ReduNetClassifier, SettingsError
 from redunet.cli.app import main
 from redunet.estimators import NearestMean, load
 from redunet.estimators.receipts import Receipts, sample_hashes
 from redunet.features import Standardize
-from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal
+from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal, canonical
+from redunet.untrusted import file_sha256
 from redunet.user_data import model_changes
-from redunet.user_data.model_receipts import verify
+from redunet.user_data.model_receipts import known_copies, verify
 from redunet.user_data.source import Wanted
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -56,6 +60,7 @@ def key(tmp_path: Path, name: str = "key") -> Path:
         serialization.NoEncryption(),
     )
     (tmp_path / f"{name}.pem").write_bytes(pem)
+    (tmp_path / f"{name}.pem").chmod(0o600)
     public = private.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -154,9 +159,15 @@ def test_a_copy_that_was_put_back_is_found(path: Path, tmp_path: Path) -> None:
     grown = load(path)
     grown.partial_fit(X[:4], ["elk"] * 4)
     grown.save(path)
-    found = verify(log, path)
-    assert not found["unchanged_since"]
-    assert any("--data" in note for note in found["notes"])
+    with pytest.raises(ModelFileError, match=r"is the file of no line of .*; then pass all rem"):
+        verify(log, path)
+    np.savez(
+        tmp_path / "more.npz",
+        x=np.concatenate([X[:30], X[:4]]),
+        y=np.array([*Y[:30], *["elk"] * 4]),
+    )
+    found = verify(log, path, data=[tmp_path / "more.npz"])
+    assert (found["unchanged_since"], found["rebuilt"]) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +199,12 @@ def test_a_forged_signature_is_found(path: Path, tmp_path: Path) -> None:
     model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log, key(tmp_path)))
     content = [json.loads(line) for line in log.read_bytes().splitlines()]
     content[0]["signature"] = content[1]["signature"]
-    log.write_text("".join(json.dumps(one) + "\n" for one in content))
+    log.write_bytes(b"".join(canonical(one) + b"\n" for one in content))
     with pytest.raises(DataError, match="line 1 has a signature that is not valid"):
         verify(log, path)
     for one in content:
         del one["signature"], one["public_key"]
-    log.write_text("".join(json.dumps(one) + "\n" for one in content))
+    log.write_bytes(b"".join(canonical(one) + b"\n" for one in content))
     assert verify(log, path)["signed"] == 0
     with pytest.raises(DataError, match="line 1 of the log is not signed"):
         verify(log, path, key=tmp_path / "key.pub")
@@ -214,14 +225,14 @@ def test_a_process_that_ends_leaves_a_line_that_is_settled(
 
     with monkeypatch.context() as patch:
         if stage == "before":
-            patch.setattr("redunet.user_data.model_receipts.write_bytes", killed)
+            patch.setattr(ReduNetClassifier, "save", killed)
         else:
             patch.setattr(Journal, "close", killed)
         with pytest.raises(KilledError):
             model_changes.forget(path, ["bee"], tell=say, receipts=receipts)
     if stage == "torn":
         with open(log, "ab") as file:
-            file.write(b'{"body":{"kind":"done"')
+            file.write(b'{"body":{"change":"4f')
     expected = NOT_DONE if stage == "before" else DONE
     assert [row["outcome"] for row in verify(log, path)["receipts"]] == [expected]
     model_changes.forget(path, ["dog"], tell=say, receipts=Receipts(log))
@@ -276,5 +287,192 @@ def test_an_error_leaves_no_receipt(path: Path, tmp_path: Path) -> None:
     assert (path.read_bytes(), log.read_text()) == (before, "my shopping list\n")
     assert run("forget", path, "bee", "--sign-key", "x")[0] == 2
     (tmp_path / "bad.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
+    (tmp_path / "bad.pem").chmod(0o600)
     with pytest.raises(DataError, match="Ed25519"):
         Receipts(log, tmp_path / "bad.pem")
+
+
+# Logs that are something else
+
+
+def copies(path: Path, tmp_path: Path) -> list[Path]:
+    """A file under its own name and two others."""
+    (tmp_path / "link").symlink_to(path)
+    os.link(path, tmp_path / "hard")
+    return [path, tmp_path / "link", tmp_path / "hard"]
+
+
+@pytest.mark.parametrize("command", ["forget", "unlearn", "serve", "python"])
+def test_a_model_is_no_log_by_any_name(path: Path, tmp_path: Path, command: str) -> None:
+    before, gone = path.read_bytes(), data(tmp_path, slice(0, 2))
+    for log in copies(path, tmp_path):
+        if command == "python":
+            with pytest.raises(DataError, match="line 1: expected a line of a log"):
+                Receipts(log).forget(model(), ["bee"])
+            with pytest.raises(SettingsError, match="got the model"):
+                model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+        else:
+            option = "--receipts" if command == "serve" else "--receipt"
+            words = {"forget": ["bee"], "unlearn": [str(gone)], "serve": ["--port", "0"]}[command]
+            code, said = run(command, path, *words, option, log)
+            assert (code, said) == (
+                2,
+                f"redunet: expected a log of receipts, got the model, {path}: name another file\n",
+            )
+        assert path.read_bytes() == before
+
+
+def test_keys_and_data_are_no_logs(path: Path, tmp_path: Path) -> None:
+    private, gone = key(tmp_path), data(tmp_path, slice(0, 2))
+    files = {one: one.read_bytes() for one in (path, private, gone)}
+    code, said = run("forget", path, "bee", "--receipt", private, "--sign-key", private)
+    assert (code, "got the private key" in said) == (2, True)
+    code, said = run("unlearn", path, gone, "--receipt", gone)
+    assert (code, "got data" in said) == (2, True)
+    assert files == {one: one.read_bytes() for one in files}
+
+
+def test_a_key_that_others_may_read_is_refused(path: Path, tmp_path: Path) -> None:
+    private, before = key(tmp_path), path.read_bytes()
+    for mode in (0o644, 0o640, 0o604):
+        private.chmod(mode)
+        code, said = run("forget", path, "bee", "--receipt", tmp_path / "r", "--sign-key", private)
+        assert (code, said) == (
+            2,
+            f"redunet: expected that nobody else may read {private}, which holds a private key: "
+            f"chmod 600 {private}\n",
+        )
+    assert path.read_bytes() == before
+    assert not (tmp_path / "r").exists()
+
+
+# What verifies too much
+
+
+def test_the_log_of_another_model_is_found(path: Path, tmp_path: Path) -> None:
+    log, other = tmp_path / "r.jsonl", tmp_path / "other"
+    model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    NearestMean().fit(X, Y).save(other)
+    code, said = run("receipts", "verify", log, other)
+    assert code == 2
+    assert said == (
+        f"redunet: {other} is the file of no line of {log}: it is another model, or has changed "
+        f"since, such as by learning; then pass all remaining data with --data\n"
+    )
+
+
+def test_a_sample_is_in_a_receipt_as_often_as_it_was_withdrawn(path: Path, tmp_path: Path) -> None:
+    log, rows = tmp_path / "r.jsonl", [0, 1, 1, 2]
+    twice = load(path).partial_fit(X[1:2], Y[1:2])
+    twice.save(path)
+    np.savez(tmp_path / "gone.npz", x=X[rows], y=Y[rows])
+    found = model_changes.unlearn(
+        path, [tmp_path / "gone.npz"], Wanted(), tell=say, receipts=Receipts(log)
+    )
+    salt = found["receipt"]["salt"]
+
+    def matched(*rows: int) -> object:
+        np.savez(tmp_path / "w.npz", x=X[list(rows)], y=Y[list(rows)])
+        return verify(log, path, withdrawn=[tmp_path / "w.npz"], salt=salt)["withdrawn"]
+
+    assert matched(0, 1, 1, 2) == {"line": 1, "samples": 4}
+    assert matched(1, 2, 1) == {"line": 1, "samples": 3}
+    assert matched(2) == {"line": 1, "samples": 1}
+    for wrong, times, given in (((0, 0, 0), 1, 3), ((1,), 2, 1), ((0, 1, 1, 1), 2, 3)):
+        with pytest.raises(
+            DataError, match=f"withdrew one of the samples {times} times, and it is given {given} "
+        ):
+            matched(*wrong)
+    with pytest.raises(DataError, match="expected all 2 samples in one receipt"):
+        matched(2, 9)
+
+
+def rewritten(log: Path, number: int, change: Callable[[dict[str, Any]], object]) -> None:
+    """Write a log again with a line changed, and with hashes that fit."""
+    previous, texts = None, []
+    for index, line in enumerate(log.read_bytes().splitlines()):
+        body = json.loads(line)["body"]
+        if index == number:
+            change(body)
+        body["previous"] = previous
+        previous = hashlib.sha256(canonical(body)).hexdigest()
+        texts.append(canonical({"body": body, "sha256": previous}) + b"\n")
+    log.write_bytes(b"".join(texts))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(lambda body, name=name: body.pop(name) for name in ("before", "after")),
+        *(
+            partial(dict.update, **{name: value})
+            for name in ("withdrawn", "time", "superseded", "feature_map")
+            for value in list[Any]((None, [7], {}, "x", 1.5))
+        ),
+        *(lambda body, name=name: body.pop(name) for name in ("withdrawn", "time", "superseded")),
+        lambda body: body["withdrawn"].pop("by"),
+        lambda body: body["withdrawn"]["classes"][0].pop("samples"),
+        lambda body: body["withdrawn"].update(hashes=7),
+        lambda body: body["withdrawn"].update(hashes=[[]]),
+        lambda body: body.pop("feature_map"),
+        lambda body: body["superseded"][0].pop("what"),
+        lambda body: body.update(kind="done"),
+        lambda body: body.update(kind="done", change="x"),
+    ],
+)
+def test_a_line_without_what_receipts_have_is_refused_in_one_line(
+    path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    log = tmp_path / "r.jsonl"
+    model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    rewritten(log, 0, lambda body: None)
+    assert run("receipts", "verify", log, path)[0] == 0
+    rewritten(log, 0, change)
+    code, said = run("receipts", "verify", log, path)
+    assert code == 2
+    assert said.startswith("redunet: ")
+    assert said.count("\n") == 1
+    assert "line 1" in said or "line 2 is about a change that is not in the log" in said
+
+
+def test_what_is_behind_the_last_line_is_told(path: Path, tmp_path: Path) -> None:
+    log = tmp_path / "r.jsonl"
+    model_changes.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    whole = log.read_bytes()
+    for junk in (b"junk", b"\0", b" ", b"\n", b"junk\n", b"{"):
+        log.write_bytes(whole + junk)
+        code, said = run("receipts", "verify", log, path)
+        if junk == b"{":
+            assert code == 0
+            assert "1 bytes behind line 2 are a line that was cut short" in " ".join(said.split())
+        else:
+            assert (code, said.count("\n")) == (2, 1)
+            assert "line 3: expected a line of a log that redunet wrote" in said
+
+
+def test_downloads_of_earlier_versions_are_copies_too(path: Path) -> None:
+    sha256 = file_sha256(path)
+    found = known_copies(path, sha256, {sha256: 1, "ab": 3})
+    assert [(one["sha256"], one["what"]) for one in found] == [
+        (sha256, "replaced"),
+        (sha256, "downloaded 1 time"),
+        ("ab", "downloaded 3 times"),
+    ]
+
+
+def test_models_are_hashed_part_by_part(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file is ever in memory as a whole: to hash it, to verify it, to write a receipt."""
+
+    def whole(*_: object) -> NoReturn:
+        raise AssertionError("read as a whole")
+
+    one = model()
+    assert one.sha256() == hashlib.sha256(one.to_bytes()).hexdigest() == file_sha256(path)
+    monkeypatch.setattr(Path, "read_bytes", whole)
+    monkeypatch.setattr(ReduNetClassifier, "to_bytes", whole)
+    assert run("verify", path)[0] == 0
+    assert run("card", path, "-o", tmp_path / "card.md")[0] == 0
+    assert run("forget", path, "bee", "--receipt", tmp_path / "r")[0] == 0
+    Receipts(tmp_path / "s").forget(one, ["bee"])

@@ -367,6 +367,8 @@ def test_receipts_over_http(path: Path, tmp_path: Path) -> None:
         assert client.send("POST", "/v1/unlearn", gone)[0] == 200
         status, found = client.send("POST", "/v1/forget", {"classes": ["cat"]})
         assert found["receipt"]["previous"] is not None
+        copies = [(one["sha256"], one["what"]) for one in found["receipt"]["superseded"]]
+        assert copies[1] == (receipt["before"], "downloaded 1 time")  # of a version before it
         assert client.send("POST", "/v1/forget", {"classes": ["yak"]})[0] == 422
         assert client.raw("GET", "/v1/receipts")[1] == log.read_bytes()
     found = verify(

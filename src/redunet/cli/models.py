@@ -279,7 +279,7 @@ def forget(
     if bool(classes) == unlabelled:
         got = "both" if unlabelled else "neither"
         raise SettingsError(f"expected classes to remove, or --unlabelled, got {got}")
-    log = receipts_of(receipt, sign_key)
+    log = receipts_of(receipt, sign_key, model)
     if unlabelled:
         from redunet.user_data.model_unlabelled import forget_unlabelled
 
@@ -329,7 +329,7 @@ def unlearn(
             tell=teller(quiet),
             progress=progress,
             change=change_of(workers, scheduler),
-            receipts=receipts_of(receipt, sign_key),
+            receipts=receipts_of(receipt, sign_key, model),
         )
     say_found(found, lines.withdrawn, as_json, quiet)
 

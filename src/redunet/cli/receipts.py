@@ -27,15 +27,17 @@ SignKey = Annotated[
 receipts = typer.Typer(help="Check deletion receipts.", no_args_is_help=True)
 
 
-def receipts_of(log: Path | None, sign_key: Path | None) -> Any:
-    """The log that receipts are appended to; None where there are to be none."""
+def receipts_of(log: Path | None, sign_key: Path | None, model: Path) -> Any:
+    """The log of a model that receipts are appended to; None where there are to be none."""
     from redunet.estimators.receipts import Receipts
 
     if log is None:
         if sign_key is not None:
             raise SettingsError("expected --receipt LOG with --sign-key, got --sign-key alone")
         return None
-    return Receipts(log, sign_key)
+    receipts = Receipts(log, sign_key)
+    receipts.refuse_files("the model", [model])
+    return receipts
 
 
 @receipts.callback()

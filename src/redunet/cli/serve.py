@@ -94,7 +94,7 @@ def serve(
             port=port,
             allow_hosts=tuple(allow_host or ()),
             read_only=read_only,
-            receipts=receipts_of(receipts, sign_key),
+            receipts=receipts_of(receipts, sign_key, model),
             encoder=wanted_of("ignored", None, 0, None, encoder, device).encoder,
             body_bytes=max_body * 10**6,
             body_seconds=timeout,

@@ -258,6 +258,10 @@ class MomentEstimator(TakesSamples):
         """The bytes of the file that `save` writes."""
         return self._as_file().to_bytes()
 
+    def sha256(self) -> str:
+        """The sha256 of the file that `save` writes."""
+        return self._as_file().sha256()
+
     def _as_file(self) -> Model:
         state = self._fitted()
         self._check_embedding(state)

@@ -53,6 +53,11 @@ class Model:
         refuse_part(self.state.part, "save")
         return storage.encode(*self._state())
 
+    def sha256(self) -> str:
+        """The sha256 of the file, which is never in memory as a whole."""
+        refuse_part(self.state.part, "save")
+        return storage.sha256(*self._state())
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], checked: Callable[[Any], dict[str, Any]]) -> Model:
         """Read a file; anything in it that `save` would not have written is an error.

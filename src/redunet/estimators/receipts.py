@@ -7,11 +7,11 @@ what that proves and what it does not.
 from __future__ import annotations
 
 import copy
-import hashlib
 import hmac
 import os
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from redunet import journal
 from redunet._version import __version__
 from redunet.core.moments import ClassMoments
+from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.checked_input import checked_labels
 from redunet.estimators.signatures import signer
@@ -84,6 +85,19 @@ class Receipts:
         sign_key: str | os.PathLike[str] | None = None,
     ) -> None:
         self.journal = Journal(path, None if sign_key is None else signer(sign_key))
+        if sign_key is not None:
+            self.refuse_files("the private key", [sign_key])
+
+    def refuse_files(self, what: str, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Raise an error if the log is one of these files, by whatever name."""
+        for path in paths:
+            same = False
+            with suppress(OSError, ValueError):  # one of them is not there
+                same = os.path.samefile(self.journal.path, path)
+            if same:
+                raise SettingsError(
+                    f"expected a log of receipts, got {what}, {os.fspath(path)}: name another file"
+                )
 
     def forget(self, model: MomentEstimator, classes: Iterable[Any]) -> Receipt:
         """Withdraw classes from a model in memory, and write a receipt.
@@ -119,9 +133,9 @@ class Receipts:
     def _carried_out(
         self, model: MomentEstimator, changed: MomentEstimator, samples: Withdrawn | None
     ) -> Receipt:
-        before = hashlib.sha256(model.to_bytes()).hexdigest()
-        after = hashlib.sha256(changed.to_bytes()).hexdigest()
-        line = self.plan(before, after, model, changed, samples)
+        before = model.sha256()
+        self.journal.settle(before)
+        line = self.plan(before, changed.sha256(), model, changed, samples)
         model._state = changed._state
         self.journal.close(line)
         return shown(line, samples)

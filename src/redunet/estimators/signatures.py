@@ -8,7 +8,7 @@ from typing import Any
 
 from redunet.errors import DataError, SettingsError
 from redunet.journal import Line, Sign, canonical
-from redunet.untrusted import open_regular
+from redunet.untrusted import open_regular, open_secret
 
 _LONGEST_KEY = 2**16
 
@@ -16,7 +16,7 @@ _LONGEST_KEY = 2**16
 def signer(path: str | os.PathLike[str]) -> Sign:
     """What signs with the Ed25519 private key in a PEM file without a password."""
     serialization, ed25519 = _cryptography()
-    with open_regular(path, _LONGEST_KEY) as file:
+    with open_secret(path, _LONGEST_KEY, "a private key") as file:
         data = file.read()
     try:
         key = serialization.load_pem_private_key(data, None)
@@ -27,8 +27,8 @@ def signer(path: str | os.PathLike[str]) -> Sign:
             f"expected an Ed25519 private key without a password, as PEM, in {os.fspath(path)}, "
             f"got something else: make one with openssl genpkey -algorithm ed25519"
         )
-    public = _text(key.public_key().public_bytes_raw())
-    return lambda data: {"public_key": public, "signature": _text(key.sign(data))}
+    public = key.public_key().public_bytes_raw()
+    return lambda data: _beside(public, key.sign(data))
 
 
 def public_key(path: str | os.PathLike[str]) -> str:
@@ -61,10 +61,17 @@ def signed_by(line: Line) -> str | None:
         public = line.signed["public_key"]
         key = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(public, validate=True))
         signature = base64.b64decode(line.signed["signature"], validate=True)
+        if line.signed != _beside(key.public_bytes_raw(), signature):
+            raise ValueError("another way to write the same bytes")
         key.verify(signature, canonical(line.body))
     except Exception as error:
         raise DataError(f"line {number} has a signature that is not valid") from error
     return public
+
+
+def _beside(public: bytes, signature: bytes) -> dict[str, str]:
+    """What is added beside a line that is signed."""
+    return {"public_key": _text(public), "signature": _text(signature)}
 
 
 def _text(data: bytes) -> str:

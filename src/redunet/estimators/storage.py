@@ -301,6 +301,14 @@ def encode(tensors: Mapping[str, Tensor], content: Any) -> bytes:
     return b"".join(_parts(tensors, content))
 
 
+def sha256(tensors: Mapping[str, Tensor], content: Any) -> str:
+    """The sha256 of the file that `save` writes, part by part."""
+    digest = hashlib.sha256()
+    for part in _parts(tensors, content):
+        digest.update(part)
+    return digest.hexdigest()
+
+
 def _parts(tensors: Mapping[str, Tensor], content: Any) -> Iterator[memoryview]:
     """The same one after another: the header, then each tensor."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}

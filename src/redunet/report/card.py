@@ -5,7 +5,6 @@ It is a README.md as Hugging Face reads it: YAML between two lines of dashes, th
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import os
@@ -19,6 +18,7 @@ from redunet.encoders.known import encoder_of
 from redunet.errors import DataError
 from redunet.estimators import Estimator, load
 from redunet.text import shown
+from redunet.untrusted import file_sha256
 from redunet.user_data.model_facts import held
 
 _TASKS = {
@@ -55,7 +55,7 @@ def card(
     model = load(path)
     title = shown(name or path.stem)
     results = [row for one in records for row in _results(read_record(one))]
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = file_sha256(path)
     parts = [
         _front_matter(title, model, results),
         f"# {_text(title)}",

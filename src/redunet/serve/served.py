@@ -29,7 +29,8 @@ from redunet.features import held_of_data
 from redunet.files import write_bytes
 from redunet.lock import changing
 from redunet.serve.idempotency import Keys, Request
-from redunet.user_data.model_receipts import file_sha256, known_copies
+from redunet.untrusted import file_sha256
+from redunet.user_data.model_receipts import known_copies
 
 Found = dict[str, Any]
 Publish = Callable[[str, Found], None]
@@ -196,10 +197,7 @@ class Served:
         """The receipt of a withdrawal, written down before the file is replaced."""
         if self.receipts is None or what not in ("forget", "unlearn"):
             return None
-        copies = known_copies(self.path, before.sha256)
-        if times := self.downloads.get(before.sha256):
-            handed = f"downloaded {times} time{'s' * (times > 1)}"
-            copies.append({"file": self.path.name, "sha256": before.sha256, "what": handed})
+        copies = known_copies(self.path, before.sha256, self.downloads)
         self.receipts.journal.settle(before.sha256)
         return self.receipts.plan(
             before.sha256,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from redunet.files import follow, is_special, refuse_overwriting
 from redunet.lock import Tell
 from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
-from redunet.untrusted import open_regular
+from redunet.untrusted import file_sha256
 from redunet.user_data import Source, Wanted
 from redunet.user_data.for_model import (
     at,
@@ -180,6 +179,9 @@ def unlearn(
     receipts: Receipts | None = None,
 ) -> Found:
     """Withdraw samples, as if they had never been seen; parameters as for `learn` and `forget`."""
+    if receipts is not None:
+        receipts.refuse_files("the model", [path])
+        receipts.refuse_files("data", data)
     with changing(path, tell) as notes:
         model = load(path, device)
         sources = open_all(data, wanted, model, changing=True)
@@ -220,11 +222,10 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell, progress: Progress = 
 
 def _counted_twice(paths: Sequence[Path]) -> list[str]:
     """A line about each model file that is equal to one before it."""
-    first: dict[bytes, Path] = {}
+    first: dict[str, Path] = {}
     notes = []
     for path in paths:
-        with open_regular(path) as file:
-            digest = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
+        digest = file_sha256(path)
         if digest in first:
             notes.append(
                 f"{first[digest]} and {path} are equal, and the samples of both were counted: "

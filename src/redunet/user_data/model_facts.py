@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from redunet.core.subspaces import Subspaces
 from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier, load, storage
 from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
+from redunet.untrusted import file_sha256
 
 Found = dict[str, Any]
 
@@ -39,7 +39,7 @@ def verify(path: Path) -> Found:
         "samples": sum(model.moments_.counts),
         "self_labelled": sum(model.self_labelled_counts_.values()),
         "features": model.moments_.n_features,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sha256": file_sha256(path),
         "notes": [],
     }
 

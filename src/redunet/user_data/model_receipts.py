@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,17 @@ from redunet.estimators import Estimator, load
 from redunet.estimators.partial import without_moments
 from redunet.estimators.receipts import Receipts, Withdrawn, sample_hashes, shown
 from redunet.estimators.signatures import public_key, signed_by
-from redunet.files import follow, write_bytes
-from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
+from redunet.files import follow
+from redunet.journal import CHANGE, DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
 from redunet.progress import Progress, silent
-from redunet.untrusted import open_regular
+from redunet.untrusted import file_sha256
 from redunet.user_data.for_model import label_type, open_all
 from redunet.user_data.labelled import change, labelled_batches
 from redunet.user_data.source import Source, Wanted
 
 Found = dict[str, Any]
 
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+_OF_COPIES = ("file", "sha256", "what")
 
 
 def save_withdrawn(
@@ -56,24 +53,36 @@ def save_withdrawn(
     if receipts is None:
         model.save(path)
         return {}
-    old, data = file_sha256(path), model.to_bytes()
+    receipts.refuse_files("the model", [path])
+    old = file_sha256(path)
     receipts.journal.settle(old)
     line = receipts.plan(
         old,
-        hashlib.sha256(data).hexdigest(),
+        model.sha256(),
         before,
         model,
         samples,
         name=path.name,
         superseded=known_copies(path, old),
     )
-    write_bytes(path, data)
+    model.save(path)
     receipts.journal.close(line)
     return {"receipt": shown(line, samples)}
 
 
-def known_copies(path: Path, sha256: str) -> list[Found]:
-    """The file that is replaced, and other names of it in the same folder (hard links)."""
+def known_copies(
+    path: Path, sha256: str, downloads: Mapping[str, int] | None = None
+) -> list[Found]:
+    """The file that is replaced, its hard links in the same folder, and downloads.
+
+    Parameters
+    ----------
+    path : Path
+    sha256 : str
+        Of the file.
+    downloads : mapping, default=None
+        From the sha256 of this or an earlier file to how often it was handed out.
+    """
     target = follow(path)
     found = os.stat(target)
     copies: list[Found] = [{"file": path.name, "sha256": sha256, "what": "replaced"}]
@@ -87,6 +96,9 @@ def known_copies(path: Path, sha256: str) -> list[Found]:
             )
         links = [*names, *["elsewhere"] * (others - len(names))]
         copies += [{"file": name, "sha256": sha256, "what": "hard link, kept"} for name in links]
+    for earlier, times in (downloads or {}).items():
+        handed = f"downloaded {times} time{'s' * (times > 1)}"
+        copies.append({"file": path.name, "sha256": earlier, "what": handed})
     return copies
 
 
@@ -130,13 +142,20 @@ def verify(
         What was found.
     """
     wanted = wanted or Wanted()
-    lines = Journal(log).lines()
+    model, present = load(path), file_sha256(path)
+    hashes = _hashes(model, withdrawn, salt, wanted) if withdrawn else None
+    journal = Journal(log)
+    lines, signers, matching = list[Line](), list[str | None](), list[Found]()
+    for line in journal.read():
+        signers.append(_checked_signature(line, key))
+        if hashes is not None and (match := _match(line, hashes)) is not None:
+            matching.append(match)
+        lines.append(_without_hashes(line))
+        del line  # it may be long
     if not lines:
         raise DataError(f"expected receipts in {log}, got none: name another file")
-    signers = [_checked_signature(line, key) for line in lines]
-    model, present = load(path), file_sha256(path)
     # One that is open was left by a process that ended: the file says what became of it.
-    receipts = [(line, outcome or closing(line, present)) for line, outcome in changes(lines)]
+    receipts = [(line, outcome or closing(line, present)) for line, outcome in _changes(lines, log)]
     _check_present(receipts, present, path)
     after = [line.body["after"] for line, outcome in receipts if outcome == DONE]
     found = {
@@ -146,19 +165,66 @@ def verify(
         "head": lines[-1].sha256,
         "signed": sum(one is not None for one in signers),
         "lines": len(lines),
+        "unfinished": journal.unfinished,
         "signers": sorted({one for one in signers if one is not None}),
         "sha256": present,
         "unchanged_since": bool(after) and present == after[-1],
         "copies": _copies(receipts),
         "still_holds": receipts[-1][0].body["feature_map"]["still_holds"],
     }
-    if withdrawn:
-        found["withdrawn"] = _matched(model, receipts, withdrawn, salt, wanted, log)
+    if hashes is not None:
+        found["withdrawn"] = _matched(receipts, hashes, matching, log)
     if data:
         _check_rebuilt(model, path, data, wanted, progress)
+    elif not any(present in (one.body["before"], one.body["after"]) for one, _ in receipts):
+        raise ModelFileError(
+            f"{path} is the file of no line of {log}: it is another model, or has changed since, "
+            f"such as by learning; then pass all remaining data with --data"
+        )
     found["rebuilt"] = bool(data)
     found["notes"] = _notes(found, model)
     return found
+
+
+def _without_hashes(line: Line) -> Line:
+    """A line without the hashes of samples, of which it may have millions; checked."""
+    body = line.body
+    if body["kind"] != CHANGE:
+        return line
+    try:
+        withdrawn = body["withdrawn"]
+        sound = (
+            isinstance(body["time"], str)
+            and withdrawn["by"] in ("class", "sample")
+            and all(
+                isinstance(one["class"], str | int) and type(one["samples"]) is int
+                for one in withdrawn["classes"]
+            )
+            and all(isinstance(one[name], str) for one in body["superseded"] for name in _OF_COPIES)
+            and isinstance(body["feature_map"]["still_holds"], str | None)
+            and all(isinstance(one, str) for one in withdrawn.get("hashes", ()))
+        )
+    except (LookupError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        raise DataError(
+            f"line {body['number'] + 1} of the log is no receipt: it does not say what was "
+            f"withdrawn, as redunet's lines do; name another file, or take another copy"
+        )
+    few = {"by": withdrawn["by"], "classes": withdrawn["classes"]}
+    return replace(line, body={**body, "withdrawn": few})
+
+
+def _changes(lines: list[Line], log: Path) -> list[tuple[Line, str | None]]:
+    """Every change and what became of it, where each closing line is about one of them."""
+    known = {line.sha256 for line in lines if line.body["kind"] == CHANGE}
+    for line in lines:
+        if line.body["kind"] != CHANGE and line.body["change"] not in known:
+            raise DataError(
+                f"{log}, line {line.body['number'] + 1} is about a change that is not in the log: "
+                f"take another copy"
+            )
+    return changes(lines)
 
 
 def _checked_signature(line: Line, key: Path | None) -> str | None:
@@ -208,33 +274,57 @@ def _counts(model: Estimator) -> dict[Any, int]:
     return dict(zip(model.moments_, model.moments_.counts, strict=True))
 
 
-def _matched(
-    model: Estimator,
-    receipts: Sequence[tuple[Line, str]],
-    withdrawn: Sequence[Path],
-    salt: str | None,
-    wanted: Wanted,
-    log: Path,
-) -> Found:
-    """The receipt that samples are in, found by its salt."""
+def _hashes(
+    model: Estimator, withdrawn: Sequence[Path], salt: str | None, wanted: Wanted
+) -> Counter[str]:
+    """Hashes of the samples that a receipt must be about, and how often each occurs."""
     try:
         bytes.fromhex(salt or "-")
     except ValueError:
         raise DataError("expected the salt that unlearn printed, in hexadecimal") from None
     sources = open_all(withdrawn, wanted, model, changing=True)
     kind = label_type(model)
-    hashes = [
+    return Counter(
         one
         for _, _, X, y in labelled_batches(model, sources, kind, "hashing", silent)
         for one in sample_hashes(X, y, str(salt))
-    ]
-    for line, outcome in receipts:
-        listed = set(line.body["withdrawn"].get("hashes", ()))
-        if outcome != NOT_DONE and set(hashes) <= listed:
-            return {"line": line.body["number"] + 1, "samples": len(hashes)}
+    )
+
+
+def _match(line: Line, hashes: Counter[str]) -> Found | None:
+    """How often samples are in a receipt; None where one of them is not in it at all."""
+    listed = line.body.get("withdrawn", {}).get("hashes", ())
+    times = Counter(one for one in listed if one in hashes)
+    if len(times) < len(hashes):
+        return None
+    return {
+        "line": line.body["number"] + 1,
+        "samples": hashes.total(),
+        "differ": [(hashes[one], n) for one, n in times.items() if hashes[one] != n],
+    }
+
+
+def _matched(
+    receipts: Sequence[tuple[Line, str]],
+    hashes: Counter[str],
+    matching: Sequence[Found],
+    log: Path,
+) -> Found:
+    """The receipt that samples are in, each as often as it was withdrawn."""
+    carried_out = {line.body["number"] + 1 for line, outcome in receipts if outcome != NOT_DONE}
+    found = [one for one in matching if one["line"] in carried_out]
+    for one in found:
+        if not one["differ"]:
+            return {"line": one["line"], "samples": one["samples"]}
+    for one in found:
+        given, times = one["differ"][0]
+        raise DataError(
+            f"line {one['line']} of {log} withdrew one of the samples {times:,} times, and it is "
+            f"given {given:,} times: give each as often as it was withdrawn"
+        )
     raise DataError(
-        f"expected all {len(hashes):,} samples in one receipt of {log} under this salt, got none: "
-        f"other samples, or another salt"
+        f"expected all {hashes.total():,} samples in one receipt of {log} under this salt, got "
+        f"none: other samples, or another salt"
     )
 
 
@@ -252,18 +342,24 @@ def _row(line: Line, outcome: str) -> Found:
 
 
 def _copies(receipts: Sequence[tuple[Line, str]]) -> list[Found]:
-    """Copies that the receipts know of and nobody here can have removed."""
-    return [
-        copy
+    """Copies that the receipts know of and nobody here can have removed, each once."""
+    found = {
+        (copy["file"], copy["sha256"]): copy
         for line, outcome in receipts
         if outcome != NOT_DONE
         for copy in line.body["superseded"]
         if copy["what"] != "replaced"
-    ]
+    }
+    return list(found.values())
 
 
 def _notes(found: Found, model: Estimator) -> list[str]:
     notes = []
+    if found["unfinished"]:
+        notes.append(
+            f"{found['unfinished']:,} bytes behind line {found['lines']} are a line that was cut "
+            f"short, and nothing is known of what it said"
+        )
     for row in found["receipts"]:
         if row["outcome"] == NOT_DONE:
             notes.append(f"line {row['line']}: the process ended before the file was changed")
@@ -272,11 +368,6 @@ def _notes(found: Found, model: Estimator) -> list[str]:
                 f"line {row['line']}: the process ended, and the file was changed by another since:"
                 f" pass the remaining data to be sure"
             )
-    if not found["unchanged_since"] and not found["rebuilt"]:
-        notes.append(
-            "the file was changed since the last receipt, such as by learning: pass the remaining "
-            "data with --data to check that it holds nothing else"
-        )
     if found["rebuilt"] and model.self_labelled_ is not None:
         notes.append(
             f"{sum(model.self_labelled_.counts):,} samples that the model labelled itself were not "

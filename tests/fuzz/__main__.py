@@ -1,9 +1,9 @@
 """Attack models, files and processes: ``python -m tests.fuzz [SCALE]``, or ``make fuzz``.
 
 Each attack counts its faults, and the exit code is 1 where there are any. At scale 1 it
-makes 10,000 forged model files, 10,000 interruptions inside the package, 1,000 SIGINT
-and 1,000 SIGKILL of real commands, 50 SIGKILL of a server, and 100,000 operations compared
-with joint training.
+makes 10,000 forged model files, 10,000 forged logs of receipts, 10,000 interruptions inside the
+package, 1,000 SIGINT and 1,000 SIGKILL of real commands, 50 SIGKILL of a server, and 100,000
+operations compared with joint training.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tests.fuzz import interruptions, interrupts, models, operations, reading, serving, writing
+from tests.fuzz import (
+    interruptions,
+    interrupts,
+    models,
+    operations,
+    reading,
+    receipts,
+    serving,
+    writing,
+)
 
 
 def forged_data(n: int, seed: int) -> list[str]:
@@ -39,6 +48,7 @@ def storm(name: str) -> Callable[[int, int], list[str]]:
 ATTACKS: dict[str, tuple[int, Callable[[int, int], list[str]]]] = {
     "forged model files": (10_000, models.forge),
     "forged data files, of each kind": (1_000, forged_data),
+    "forged receipts logs": (10_000, receipts.forge),
     "interruptions at a bytecode": (10_000, interruptions.interrupt),
     "interruptions while loading": (1_000, interruptions.interrupt_loading),
     "operations compared with joint training": (100_000, operations.operate),

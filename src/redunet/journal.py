@@ -44,8 +44,9 @@ Sign = Callable[[bytes], dict[str, str]]
 """From the bytes of a line to what is added beside them: a public key and a signature."""
 
 LONGEST_LINE = 2**30
-"""Bytes: a receipt of 16 million samples. Reading one takes about six times its memory."""
+"""Bytes: a receipt of 16 million samples. Reading one takes about five times its memory."""
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _PATIENCE = 30.0  # seconds; whoever else has locked a log writes one line
 _CHUNK = 2**16  # bytes read at a time, to find where a line begins
 _HEAD = b'{"body":'
@@ -313,18 +314,17 @@ def closing(change: Line, present: str | None) -> str:
 
 def canonical(value: Any) -> bytes:
     """The one way to write a value as JSON."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")
 
 
 def _made(body: Body, last: Line | None, sign: Sign | None) -> tuple[Line, bytes]:
     """The line that follows another, and its bytes in the file."""
     number, previous = (0, None) if last is None else (last.body["number"] + 1, last.sha256)
-    data = canonical({**body, "number": number, "previous": previous})
+    body = {**body, "number": number, "previous": previous}
+    data = canonical(body)
     sha256, signed = hashlib.sha256(data).hexdigest(), sign(data) if sign else {}
     beside = canonical({"sha256": sha256, **signed})
-    line = Line(json.loads(data), sha256, signed)
-    return line, b"".join((_HEAD, data, b",", beside[1:], b"\n"))
+    return Line(body, sha256, signed), b"".join((_HEAD, data, b",", beside[1:], b"\n"))
 
 
 def _read(text: bytes, place: str) -> Line:
@@ -332,11 +332,11 @@ def _read(text: bytes, place: str) -> Line:
     end = _END.search(text, max(0, len(text) - _LONGEST_END))
     if end is None or not text.startswith(_HEAD) or (end[1] is None) != (end[3] is None):
         raise _foreign(place)
-    data = text[len(_HEAD) : end.start()]
+    data = memoryview(text)[len(_HEAD) : end.start()]  # no copy: it may be long
     sha256 = hashlib.sha256(data).hexdigest()
     try:
-        body = json.loads(data)
-        sound = _is_body(body) and canonical(body) == data
+        body = json.loads(str(data, "ascii"))
+        sound = _is_body(body) and _is_canonical(body, text, len(_HEAD), end.start())
     except (ValueError, RecursionError):
         sound = False
     if not hmac.compare_digest(sha256.encode(), end[2]):
@@ -345,6 +345,15 @@ def _read(text: bytes, place: str) -> Line:
         raise _foreign(place)
     signed = {} if end[1] is None else {"public_key": end[1].decode(), "signature": end[3].decode()}
     return Line(body, sha256, signed)
+
+
+def _is_canonical(value: Any, text: bytes, begin: int, end: int) -> bool:
+    """Whether part of some bytes is what `canonical` gives, which is not made as a whole."""
+    for part in _ENCODER.iterencode(value):
+        if not text.startswith(part.encode("ascii"), begin):
+            return False
+        begin += len(part)
+    return begin == end
 
 
 def _is_body(body: Any) -> bool:

@@ -113,12 +113,13 @@ def _locked(beside: Path, path: Path, lock: Callable[[int, Path], None]) -> Iter
                 yield handle
         finally:
             remove = held and is_at(handle, beside)
-            if remove and not _REMOVED_WHEN_CLOSED:
-                beside.unlink()
-            os.close(handle)
-            if remove and _REMOVED_WHEN_CLOSED:
-                with suppress(OSError):  # the next one has opened it already
+            if _REMOVED_WHEN_CLOSED:
+                os.close(handle)
+            if remove:
+                with suppress(OSError):  # it is another user's, or opened by the next one
                     beside.unlink()
+            if not _REMOVED_WHEN_CLOSED:
+                os.close(handle)
 
 
 def _opened(beside: Path, path: Path) -> int:

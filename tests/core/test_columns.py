@@ -59,7 +59,7 @@ def in_one_form(held: Columns | None, S: Tensor) -> bool:
     again = compress(S, S.diagonal())
     if held is None or again is None:
         return held is again
-    loaded = Columns.checked(held.pivots, held.columns)
+    loaded, _ = Columns.checked(held.pivots, held.columns, held.diagonal[held.pivots])
     return all(
         torch.equal(one.pivots, held.pivots)
         and torch.equal(one.columns, S[:, held.pivots])
@@ -220,8 +220,10 @@ def test_columns_that_hold_no_matrix_or_not_in_its_form_are_refused(pivots: list
     places = torch.tensor([*pivots])
     columns = S[:, places % 9] if len({*pivots}) > 1 else torch.eye(9).long()[:, [1]]
     with pytest.raises(DataError, match="expected"):
-        Columns.checked(places, columns)
-    assert in_one_form(Columns.checked(torch.tensor([0, 1]), S[:, :2]), S)
+        Columns.checked(places, columns, columns[0])
+    held, more = Columns.checked(torch.tensor([0, 1]), S[:, :2], S[3, :2])
+    assert in_one_form(held, S)
+    assert torch.equal(more.whole()[9], torch.cat([S[3], S[3, 3:4]]))
 
 
 # Classes

@@ -99,7 +99,7 @@ class Columns:
         return Columns(self.pivots, copied(self.columns, allocate), self.diagonal)
 
     @classmethod
-    def checked(cls, pivots: Tensor, columns: Tensor) -> Columns:
+    def checked(cls, pivots: Tensor, columns: Tensor, beside: Tensor) -> tuple[Columns, Expansion]:
         """Those of a file: an error unless they are the ones that `compress` finds.
 
         Parameters
@@ -107,20 +107,29 @@ class Columns:
         pivots : Tensor of shape (r,), int64
         columns : Tensor of shape (d, r), int64
             With ``columns[pivots]`` symmetric.
+        beside : Tensor of shape (r,), int64
+            One row more, for the second result.
+
+        Returns
+        -------
+        held : Columns
+        expansion : Expansion
+            Of S with a row and a column more: of C B⁻¹ Cᵀ, with C the columns and that row.
         """
         d, r = columns.shape
         places = pivots.tolist()
         if r > most_columns(d) or places != sorted({*places} & {*range(d)}):
             raise DataError("expected fewer than half of the columns, by their places in order")
-        expansion = cls(pivots, columns, columns[:, :0]).expansion()
+        more = torch.cat([columns, beside[None]])
+        expansion = cls(pivots, more, columns[:, :0]).expansion()
         # The terms of the diagonal: those before c joined have been subtracted from S_cc.
-        terms = reduce_(expansion.W * expansion.VW)
+        terms = reduce_(expansion.W[..., :d] * expansion.VW[..., :d])
         left = reduce_((terms * (pivots[:, None] >= torch.arange(d))).sum(dim=1))
         joins = (left != 0).all(dim=0).nonzero()[:, 0]
         diagonal = reduce_(terms.sum(dim=1))
         if not torch.equal(joins, pivots) or not fits(diagonal):
             raise DataError("expected the first independent columns of a second moment")
-        return cls(pivots, columns, integers(diagonal))
+        return cls(pivots, columns, integers(diagonal)), expansion
 
 
 @dataclass(frozen=True, eq=False)

@@ -249,5 +249,14 @@ def within_range(X: Tensor, low: float, high: float) -> Tensor:
             f"expected values within input_range=({low:g}, {high:g}), got values from "
             f"{smallest:g} to {largest:g}: scale the input, or fit again with a wider input_range"
         )
-    bound = max(abs(low), abs(high))
-    return X * math.ldexp(1.0, -math.frexp(bound)[1])
+    return X * _scale_of(low, high)
+
+
+def range_on_grid(low: float, high: float) -> tuple[int, int]:
+    """The least and the largest whole number that `within_range` and the grid make of values."""
+    scale = GRID * _scale_of(low, high)
+    return round(low * scale), round(high * scale)
+
+
+def _scale_of(low: float, high: float) -> float:
+    return math.ldexp(1.0, -math.frexp(max(abs(low), abs(high)))[1])

@@ -57,6 +57,11 @@ class GroupedMoment(Moment):
         return out
 
     @property
+    def held(self) -> Tensor:
+        """The second moment, as it is never held by columns."""
+        return self.second_moment
+
+    @property
     def diagonal(self) -> Tensor:
         """The diagonal of the second moment: Tensor of shape (d,), int64."""
         return torch.cat([group.diagonal for group in self.groups])
@@ -76,6 +81,16 @@ class GroupedMoment(Moment):
         left = [mine.without(theirs) for mine, theirs in pairs]
         kept = [group for group in left if group is not None]
         return GroupedMoment(kept) if kept else None  # of equal counts: all of them, or none
+
+    def check(self) -> None:
+        """As `Moment.check`, group by group."""
+        for group in self.groups:
+            group.check()
+
+    def check_values(self, values: tuple[int, int] | None) -> None:
+        """As `Moment.check_values`: each group has a length of its own."""
+        for group in self.groups:
+            group.check_values(values)
 
     def placed(self, allocate: Allocate) -> GroupedMoment:
         """The same with its second moments in memory from ``allocate``."""
@@ -150,6 +165,11 @@ class GroupedMoments(ClassMoments):
             )
             for g, size in enumerate(self.sizes)
         )
+
+    def check_not_zero(self) -> None:
+        """As `ClassMoments.check_not_zero`, of each group: each has a network of its own."""
+        for table in self.groups:
+            table.check_not_zero()
 
     def parts(self, vectors: Tensor) -> tuple[Tensor, ...]:
         """Feature vectors, (n, d), group by group."""

@@ -343,17 +343,16 @@ def add_identity(A: Tensor, scale: float = 1.0) -> Tensor:
     return A
 
 
-def is_semidefinite(A: Tensor, tolerance: float) -> bool:
-    """Whether no eigenvalue of A is below ``-tolerance`` times A's Frobenius norm.
+def is_semidefinite(A: Tensor) -> bool:
+    """Whether A is positive semi-definite, as far as rounding lets one see: True for all that are.
+
+    An eigenvalue that is negative by more than (d + 4) 2⁻⁵⁰ of the trace is seen.
 
     Parameters
     ----------
     A : Tensor of shape (d, d), symmetric, float64
-    tolerance : float
-        Well above the rounding of a factorisation, d · 2⁻⁵³.
     """
-    norm = float(torch.linalg.vector_norm(A))  # at most √rank times the largest eigenvalue
-    _, info = torch.linalg.cholesky_ex(add_identity(A.clone(), tolerance * norm or 1.0))
+    _, info = torch.linalg.cholesky_ex(add_identity(A.clone(), _rounding(A) or 1.0))
     return not bool(info)
 
 
@@ -368,6 +367,11 @@ def is_surely_definite(A: Tensor) -> bool:
     ----------
     A : Tensor of shape (d, d), symmetric, float64
     """
-    size = float(A.diagonal().abs().sum()) + float(torch.linalg.vector_norm(A))
-    _, info = torch.linalg.cholesky_ex(add_identity(A.clone(), -(len(A) + 4) * 2.0**-51 * size))
+    _, info = torch.linalg.cholesky_ex(add_identity(A.clone(), -_rounding(A)))
     return not bool(info)
+
+
+def _rounding(A: Tensor) -> float:
+    """Well above what a factorisation of A, and rounding A itself to float64, change in it."""
+    size = float(A.diagonal().abs().sum()) + float(torch.linalg.vector_norm(A))
+    return (len(A) + 4) * 2.0**-51 * size

@@ -11,7 +11,7 @@ from redunet.core.accumulator import EXACT_ROWS
 from redunet.core.allocation import Allocate, copied, in_memory
 from redunet.core.columns import Columns, Gram, compress
 from redunet.core.grid import GRID
-from redunet.core.linalg import is_semidefinite
+from redunet.core.possible import check, check_lengths, check_range
 from redunet.errors import DataError
 
 MAX_COUNT = 2**23 - 1
@@ -46,6 +46,11 @@ class Moment:
     allocate : Allocate, default=in_memory
         Where the memory of the second moment is from.
     """
+
+    # Of subclasses, which hold their moments in other ways: never by columns.
+    _columns: Columns | None = None
+    _rank_at_most: int | None = None
+    _settled = True
 
     def __init__(
         self,
@@ -101,7 +106,7 @@ class Moment:
     @property
     def whole(self) -> Tensor | None:
         """The second moment where it is held whole at present, without asking for its rank."""
-        return None if isinstance(self._held, Columns) else self._held
+        return None if isinstance(self.held, Columns) else self.held
 
     @property
     def rank_at_most(self) -> int | None:
@@ -122,8 +127,7 @@ class Moment:
 
     def _settle(self) -> None:
         """Find out by what the second moment is to be saved; its value does not change."""
-        whole = self._held
-        if not self._settled and isinstance(whole, Tensor):
+        if not self._settled and isinstance(whole := self._held, Tensor):
             diagonal = whole.diagonal().clone()
             found = compress(whole, diagonal, self._rank_at_most)
             if found is not None:
@@ -179,29 +183,40 @@ class Moment:
     def without(self, other: Moment) -> Moment | None:
         """Withdraw what ``other`` added; None where nothing is left.
 
-        Only necessary conditions can be checked: the count does not fall below
-        zero, and [[n, sᵀ], [s, S]] stays positive semi-definite. They catch
-        every sample that was never learnt where a class has fewer samples than
-        features; with more samples, one may go undetected.
+        Only necessary conditions can be checked, those of `redunet.core.possible`:
+        above all, the count does not fall below zero, and [[n, sᵀ], [s, S]] stays
+        positive semi-definite. They catch every sample that was never learnt where
+        a class has fewer samples than features; with more samples, one may go
+        undetected.
         """
         count = self.count - other.count
         total = self.sum - other.sum
         second_moment = self._minus(other)
         if count == 0 and not total.any() and not second_moment.any():
             return None
-        if count > 0:
-            d = len(total)
-            block = torch.empty(d + 1, d + 1, dtype=torch.float64)
-            block[0, 0] = float(count * GRID**2)
-            block[0, 1:] = block[1:, 0] = total.to(torch.float64) * GRID
-            block[1:, 1:] = second_moment.to(torch.float64)
-            if is_semidefinite(block, d * 2.0**-50):
-                return Moment(count, total, second_moment)
-        raise DataError(
-            f"expected samples that were learnt before, but withdrawing these {other.count:,} "
-            f"from a class of {self.count:,} leaves moments that no samples have: "
-            f"withdraw only what was learnt, with the label it was learnt under"
-        )
+        try:
+            left = Moment(count, total, second_moment)
+            check(count, total, second_moment, factored=len(total))
+        except DataError:
+            raise never_learnt(self.count, other.count) from None
+        return left
+
+    def check(self) -> None:
+        """Raise a DataError unless samples can have these moments: see `redunet.core.possible`."""
+        check(self.count, self.sum, self.second_moment)
+
+    def check_values(self, values: tuple[int, int] | None) -> None:
+        """Raise a DataError unless vectors on the grid, all alike in size, can have these moments.
+
+        Parameters
+        ----------
+        values : (int, int), or None
+            The least and the largest value of a feature; None of vectors on the unit sphere.
+        """
+        if values is None:
+            check_lengths(self.count, sum(self.diagonal.tolist()), len(self.sum))
+        else:
+            check_range(self.count, self.sum, self.diagonal, *values)
 
     def _minus(self, other: Moment) -> Tensor:
         if isinstance(self._held, Columns) and isinstance(other._held, Columns):
@@ -245,3 +260,12 @@ class Moment:
                 "zero vectors only: learn more samples of it, or forget it"
             )
         return trace
+
+
+def never_learnt(of: int, gone: int) -> DataError:
+    """The error that samples cannot have been among those of a class."""
+    return DataError(
+        f"expected samples that were learnt before, but withdrawing these {gone:,} from a class of "
+        f"{of:,} leaves moments that no samples have: withdraw only what was learnt, with the "
+        f"label it was learnt under"
+    )

@@ -43,6 +43,15 @@ _WAITING = 2**28
 """Bytes of samples that may wait to be learnt where second moments are not in memory."""
 
 
+@contextmanager
+def named(label: Label) -> Iterator[None]:
+    """Let errors say which class they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"class {label!r}: {error}") from None
+
+
 class ClassMoments:
     """The moments of each class: a value, never changed in place.
 
@@ -318,7 +327,7 @@ class ClassMoments:
 
     def Sigma_of(self, label: Label, device: str = "cpu") -> Tensor:
         """The same of one class: Tensor of shape (d, d), float64."""
-        with self._named(label):
+        with named(label):
             return self[label].to(device).Sigma()
 
     def rank_at_most(self, label: Label, device: str = "cpu") -> int:
@@ -345,18 +354,10 @@ class ClassMoments:
         held = moment.columns
         if held is None or held.rank > most:
             return None
-        with self._named(label):
+        with named(label):
             scale = moment.count / moment.trace()
         F = columns_factor(held)
         return None if F is None else F.mul_(scale**0.5)
-
-    @contextmanager
-    def _named(self, label: Label) -> Iterator[None]:
-        """Let errors say which class they are about."""
-        try:
-            yield
-        except DataError as error:
-            raise DataError(f"class {label!r}: {error}") from None
 
     def means(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
         """Means of all classes, in the scale of `Sigma`: Tensor of shape (k, d)."""
@@ -374,12 +375,33 @@ class ClassMoments:
         allocate: Allocate = in_memory,
     ) -> ClassMoments:
         """The table that `to_tensors` took apart."""
-        table = [moment.placed(allocate) for moment in unpack(tensors)]
+        moments, table = unpack(tensors), dict[Label, Moment]()
         if list(labels) != sorted(set(labels)):
             raise DataError("expected labels in order, each once")
-        if len(labels) != len(table):
+        if len(labels) != len(tensors["counts"]):
             raise DataError("expected counts, sums and second moments of the same classes")
-        return cls(len(table[0].sum), dict(zip(labels, table, strict=True)), allocate)
+        for label in labels:
+            with named(label):
+                table[label] = next(moments).placed(allocate)
+        return cls(tensors["sums"].shape[1], table, allocate)
+
+    def check(self) -> None:
+        """Raise a DataError unless samples can have these moments: see `redunet.core.possible`."""
+        for label, moment in self._table.items():
+            with named(label):
+                moment.check()
+
+    def check_not_zero(self) -> None:
+        """Raise a DataError where a class has zero vectors only: no network can be built of it."""
+        for label, moment in self._table.items():
+            with named(label):
+                moment.trace()
+
+    def check_values(self, values: tuple[int, int] | None) -> None:
+        """Raise a DataError unless vectors on the grid can have them: see `Moment.check_values`."""
+        for label, moment in self._table.items():
+            with named(label):
+                moment.check_values(values)
 
     def _known(self, labels: Iterable[Label]) -> list[Label]:
         labels = list(labels)

@@ -16,6 +16,7 @@ from torch import Tensor
 from redunet.core.allocation import Allocate, in_memory
 from redunet.core.columns import Columns
 from redunet.core.moment import Moment
+from redunet.core.possible import check, check_columns
 from redunet.errors import DataError
 
 FIRST_NAMES = ("counts", "sums", "second_moments")
@@ -65,7 +66,7 @@ def pack(table: Sequence[Moment], allocate: Allocate = in_memory) -> dict[str, T
 
 
 def unpack(tensors: Mapping[str, Tensor]) -> Iterator[Moment]:
-    """The classes that `pack` gave, all checked.
+    """The classes that `pack` gave, all checked, also that samples can have such moments.
 
     Tensors without ``n_columns`` may be those of a class that is to be held by columns: until
     version 2, all files were such.
@@ -100,11 +101,15 @@ def _moments(
     places = torch.split(pivots, [r if r < d else 0 for r in ranks])
     parts = torch.split(entries, [size_of_columns(d, r) for r in ranks])
     for count, total, r, own, part in zip(counts, sums, ranks, places, parts, strict=True):
+        columns = _columns(d, own if r < d else torch.arange(d), part)
         if r == d:
-            whole = _columns(d, torch.arange(d), part)
-            yield Moment(count, total.clone(), whole)
+            moment = Moment(count, total.clone(), columns)
+            check(count, total, columns)
         else:
-            yield Moment(count, total.clone(), Columns.checked(own.clone(), _columns(d, own, part)))
+            held, expansion = Columns.checked(own.clone(), columns, total[own])
+            moment = Moment(count, total.clone(), held)
+            check_columns(count, total, held, expansion)
+        yield moment
 
 
 def parts_of(moment: Moment) -> tuple[Tensor, ...]:

@@ -318,6 +318,34 @@ class UnreadMoments(SecondMoments):
             wide=space,
         )
 
+    # Whoever needs values has them made.
+
+    def within(self, P: Tensor) -> Tensor:
+        """As `SecondMoments.within`."""
+        return self.placed().within(P)
+
+    def full(self) -> Tensor:
+        """As `SecondMoments.full`."""
+        return self.placed().full()
+
+    def draw(self, n: int) -> Tensor:
+        """As `SecondMoments.draw`."""
+        return self.placed().draw(n)
+
+    def select(self, classes: Iterable[int]) -> SecondMoments:
+        """As `SecondMoments.select`."""
+        return self.placed().select(classes)
+
+    def held(self) -> dict[int, Tensor]:
+        """As `SecondMoments.held`."""
+        return self.placed().held()
+
+    def _summed(self) -> Tensor:
+        return self.placed()._summed()
+
+    def _eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+        return self.placed()._eigenvectors(n)
+
     def placed(self) -> SecondMoments:
         """The same with its matrices where they are kept: on the device, or waiting for it."""
         return self.on(torch.device(waiting_place(self.Sigma.nbytes, self.device)))

@@ -207,6 +207,7 @@ def _computed(
         client.cancel([whole, *facts])
     if found.moments is None:
         raise DataError("expected at least one sample, got none: all partitions are empty")
+    found.moments.check()
     return found.moments, found.n_columns, said
 
 

@@ -217,7 +217,9 @@ class MomentEstimator(TakesSamples):
                 )
         own = [one.self_labelled for one in (state, theirs) if one.self_labelled is not None]
         both = None if not own else own[0] if len(own) == 1 else own[0] + own[1]
-        return self._set_moments(state, state.moments + theirs.moments, both)
+        moments = state.moments + theirs.moments
+        moments.check_not_zero()
+        return self._set_moments(state, moments, both)
 
     def remember(self, moments: ClassMoments) -> Self:
         """Forget everything, then take moments as if their samples had been learnt here.
@@ -248,6 +250,7 @@ class MomentEstimator(TakesSamples):
                 f"{moments.n_features}: pass moments learnt through the same features"
             )
         self._check_parameters(moments.n_features)
+        embedding.check_moments(moments)
         return self._set_moments(State(embedding, None, moments), moments)
 
     def save(self, path: str | os.PathLike[str]) -> None:

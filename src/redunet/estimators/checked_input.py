@@ -17,8 +17,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _get_feature_names, check_array, column_or_1d
 from torch import Tensor
 
-from redunet.core.grid import OnGrid, unit_grid, unit_rows, within_range
+from redunet.core.grid import OnGrid, range_on_grid, unit_grid, unit_rows, within_range
 from redunet.core.labels import Label, check_labels
+from redunet.core.moments import ClassMoments
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
 from redunet.estimators.settings import InputSettings
 from redunet.features import FeatureMap, Flatten, restore
@@ -64,6 +65,10 @@ class Embedding:
         if self.features is not None:
             return math.prod(self.features.input_shape)
         return n_features - (self.normalize == "constant")
+
+    def check_moments(self, moments: ClassMoments) -> None:
+        """Raise a DataError unless feature vectors of this embedding can have such moments."""
+        moments.check_values(None if self.input_range is None else range_on_grid(*self.input_range))
 
     def learn(self, rows: NDArray[Any], device: str) -> Tensor | OnGrid:
         """Feature vectors to learn: `vectors`, or such on the grid where that is faster."""

@@ -115,6 +115,10 @@ class Model:
             raise DataError("expected no class that the model alone has labelled samples of")
         if own is not None and own.n_features != state.moments.n_features:
             raise DataError("expected all moments to be of the same features")
+        state.embedding.check_moments(state.moments)
+        if own is not None:
+            state.embedding.check_moments(own)
+            state.total  # noqa: B018 - an error where a class has too many samples
         features = state.embedding.features
         shape = () if features is None else features.input_shape
         if state.resize is not False and (

@@ -58,6 +58,7 @@ def add(
         model._check_embedding(state)
     if not len(moments):
         raise DataError("expected at least one sample, got none")
+    state.embedding.check_moments(moments)
     model._set_moments(state, state.moments + moments, state.self_labelled)
 
 

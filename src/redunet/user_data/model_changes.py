@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from redunet import interrupts
-from redunet.errors import DataError, DataTypeError, FileAccessError, SettingsError
+from redunet.errors import (
+    DataError,
+    DataTypeError,
+    FileAccessError,
+    NumericalError,
+    SettingsError,
+)
 from redunet.estimators import ClosedForm, Estimator, estimator_named, load
 from redunet.estimators.base import LearntFeaturesWarning, SelfLabelledWarning
 from redunet.estimators.doubts import doubts
@@ -215,9 +222,27 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell, progress: Progress = 
                 whole.merge(load(path))
             except (SettingsError, DataTypeError) as error:
                 raise type(error)(f"{paths[0]} and {path}: {error}") from error
+        check_builds(whole)
         notes = _counted_twice(paths)
         whole.save(out)
     return {"merged": [str(path) for path in paths], "notes": notes, **holdings(out, whole)}
+
+
+def check_builds(model: Estimator) -> None:
+    """Raise a ReduNetError unless the model can answer a sample; done by one layer of it.
+
+    The second moments after a layer are L Σ Lᵀ of those before it, so where the first layer can be
+    made of moments that samples can have, so can the others.
+    """
+    first = copy.copy(model)
+    if "n_layers" in first.get_params(deep=False):
+        first.set_params(n_layers=min(1, first.get_params(deep=False)["n_layers"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without names, and of what is not learnt
+        try:
+            first.predict(np.zeros((1, model.n_features_in_)))
+        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
+            raise NumericalError(f"expected a model that can be built, but {error}") from error
 
 
 def _counted_twice(paths: Sequence[Path]) -> list[str]:

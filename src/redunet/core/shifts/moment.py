@@ -10,8 +10,10 @@ from torch import Tensor
 
 from redunet.core.allocation import Allocate, copied, in_memory
 from redunet.core.grid import GRID
-from redunet.core.moment import Moment
+from redunet.core.moment import Moment, never_learnt
+from redunet.core.possible import check_lengths, impossible
 from redunet.core.shifts.layout import Layout
+from redunet.core.shifts.possible import check_correlations
 from redunet.errors import DataError
 
 MAX_COUNT = 2**22 - 1
@@ -73,6 +75,11 @@ class ShiftMoment(Moment):
         return whole[..., places].transpose(1, 2).reshape(layout.d, layout.d)
 
     @property
+    def held(self) -> Tensor:
+        """The second moment, as it is never held by columns."""
+        return self.second_moment
+
+    @property
     def diagonal(self) -> Tensor:
         """The diagonal of the second moment: Tensor of shape (d,), int64."""
         return self._energies.repeat_interleave(self.layout.n)
@@ -128,21 +135,27 @@ class ShiftMoment(Moment):
         correlations = self.correlations - other.correlations
         if count == 0 and not total.any() and not correlations.any():
             return None
-        if count > 0 and self._possible(count, total, correlations):
-            return ShiftMoment(self.layout, count, total, correlations)
-        raise DataError(
-            f"expected samples that were learnt before, but withdrawing these {other.count:,} "
-            f"from a class of {self.count:,} leaves moments that no samples have: "
-            f"withdraw only what was learnt, with the label it was learnt under"
-        )
+        try:
+            left = ShiftMoment(self.layout, count, total, correlations)
+            left.check()
+        except DataError:
+            raise never_learnt(self.count, other.count) from None
+        return left
 
-    def _possible(self, count: int, total: Tensor, correlations: Tensor) -> bool:
-        """Whether samples can have these moments, as far as eigenvalues tell."""
-        blocks = self.layout.blocks(correlations)
-        s = total.to(torch.float64)
-        blocks[0] -= torch.outer(s, s) / count  # the first frequency is the sum over positions
-        lowest = torch.linalg.eigvalsh(blocks).amin()
-        return float(lowest) >= -self.layout.d * 2.0**-50 * float(blocks.abs().amax())
+    def check(self) -> None:
+        """As `Moment.check`, for correlations: see `redunet.core.shifts.possible`."""
+        check_correlations(self.layout, self.count, self.sum, self.correlations)
+
+    def check_values(self, values: tuple[int, int] | None) -> None:
+        """As `Moment.check_values`."""
+        if values is None:
+            check_lengths(self.count, sum(self._energies.tolist()), self.layout.d)
+            return
+        (low, high), n = values, self.count * self.layout.n
+        pairs = zip(self.sum.tolist(), self._energies.tolist(), strict=True)
+        for c, (s, energy) in enumerate(pairs):
+            if not n * low <= s <= n * high or energy > (low + high) * s - n * low * high:
+                raise impossible(f"values of channel {c} outside of their range")
 
     def _alike(self, other: Moment) -> ShiftMoment:
         if isinstance(other, ShiftMoment) and other.layout == self.layout:

@@ -13,7 +13,7 @@ from redunet.core.allocation import Allocate, in_memory
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
-from redunet.core.moments import ClassMoments
+from redunet.core.moments import ClassMoments, named
 from redunet.core.shifts.correlation import Correlator
 from redunet.core.shifts.layout import Layout
 from redunet.core.shifts.moment import ShiftMoment
@@ -101,7 +101,7 @@ class ShiftMoments(ClassMoments):
         """
         out = []
         for label in self._table:
-            with self._named(label):
+            with named(label):
                 out.append(self[label].blocks())
         return torch.stack(out)
 
@@ -157,7 +157,7 @@ class ShiftMoments(ClassMoments):
             raise DataError("expected counts, sums and correlations of the same classes")
         layout = Layout(sums.shape[1], tuple(positions.tolist()))
         # By arithmetic first: a file of a few bytes must not ask for a large grid.
-        if not k or layout.n > held.numel() or held.shape != (k, _n_entries(layout)):
+        if not k or layout.n > 2 * held.numel() or held.shape != (k, _n_entries(layout)):
             raise DataError("expected counts, sums and correlations of the same classes")
         needed, opposite = _needed(layout), layout.opposite
         own = layout.pairs[0] == layout.pairs[1]
@@ -166,7 +166,9 @@ class ShiftMoments(ClassMoments):
             whole = torch.zeros(needed.shape, dtype=torch.int64)
             whole[needed] = entries
             whole[own] = torch.where(needed[own], whole[own], whole[own][:, opposite])
-            table[label] = ShiftMoment(layout, count, total.clone(), whole)
+            with named(label):
+                table[label] = ShiftMoment(layout, count, total.clone(), whole)
+                table[label].check()
         return cls(layout, table, allocate)
 
     def _with(self, table: Mapping[Label, Moment]) -> ShiftMoments:

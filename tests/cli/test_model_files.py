@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redunet import ReduNetClassifier
+from redunet import DataError, ReduNetClassifier
 from redunet.cli.app import main
+from redunet.estimators import LinearDiscriminant, load, storage
 from redunet.features import Flatten
 from tests.own_data import (
     COLUMNS,
@@ -302,6 +303,52 @@ def test_forget_unlearn_and_merge_are_exact(tmp_path: Path, folder: Path, model:
     assert json.loads(done("forget", tmp_path / "numbers", "3", "--json").stdout)["forgotten"] == [
         3
     ]
+
+
+def forge(path: Path, name: str, place: tuple[int, ...], value: int) -> None:
+    """Change one number of a model's moments, with a checksum that is right."""
+    tensors, content = storage.load(path)
+    changed = {key: tensor.clone() for key, tensor in tensors.items()}
+    changed[name][place] += value
+    storage.save(path, changed, content)
+
+
+def test_verify_says_which_class_and_entry_no_samples_can_have(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    taught().fit(X, np.array(["ant", "bee"] * 30)).save(tmp_path / "model")
+    good = (tmp_path / "model").read_bytes()
+    start = f"{tmp_path / 'model'} is not a model of this version: class 'bee': expected "
+    for name, place, value, said in (
+        ("counts", (1,), -31, "1 to 8,388,607 samples in a class, got -1"),
+        ("sums", (1, 2), 1, "got second_moment[2, 2] = "),
+        ("sums", (1, 2), 2**40, "grid values of at most 1,048,576 in size"),
+        ("second_moments", (1, 3), 2**45, "got second_moment[2, 0] = "),
+        ("second_moments", (1, 5), -(2**60), "grid values of at most 1,048,576 in size"),
+        ("second_moments", (1, 5), 2**40, "got a second moment of trace 31"),
+    ):
+        (tmp_path / "model").write_bytes(good)
+        forge(tmp_path / "model", name, place, value)
+        found = refused("verify", tmp_path / "model")
+        assert found.startswith(start + said) or said in found
+        assert found.startswith(start)
+
+
+def test_a_merge_that_cannot_be_built_changes_nothing(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    taught().fit(X, np.array(["ant", "bee"] * 30)).save(tmp_path / "one")
+    X[1::2] = 0
+    for kind in (taught, LinearDiscriminant):
+        kind().fit(X, np.array(["ant", "cat"] * 30)).save(tmp_path / "zeros")
+        kind().fit(X[::2], np.array(["ant", "bee"] * 15)).save(tmp_path / "one")
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        said = refused("merge", tmp_path / "one", tmp_path / "zeros", "-o", tmp_path / "both")
+        assert said.startswith("class 'cat': expected at least one sample that is not zero in each")
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+        one = load(tmp_path / "one")
+        held = one.moments_
+        with pytest.raises(DataError, match="class 'cat': expected at least one sample"):
+            one.merge(load(tmp_path / "zeros"))
+        assert one.moments_ is held
 
 
 LEARNT = {

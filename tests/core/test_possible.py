@@ -244,7 +244,7 @@ def test_moments_of_other_kinds_are_never_held_by_columns(kind: str) -> None:
     assert moment.columns is None
     assert moment.rank_at_most is None
     assert moment.whole is not None
-    assert torch.equal(moment.held, moment.second_moment)  # type: ignore[arg-type]
+    assert torch.equal(moment.whole, moment.second_moment)
 
 
 def test_a_block_beyond_what_is_factorised_at_once() -> None:

@@ -127,6 +127,14 @@ def test_unread_moments_are_those_that_are_kept(features: slice) -> None:
         assert type(read) is SecondMoments
         assert read.dense == kept.dense
         assert torch.equal(read.Sigma, kept.Sigma)
+    P = torch.eye(D, 3, dtype=torch.float64)
+    assert torch.equal(unread.within(P), kept.within(P))
+    assert torch.equal(unread.full(), kept.full())
+    assert torch.equal(unread.sum, kept.sum)
+    assert torch.equal(unread.draw(9), kept.draw(9))
+    assert torch.equal(unread.select([1]).Sigma, kept.select([1]).Sigma)
+    for one, other in zip(unread.eigenvectors(2), kept.eigenvectors(2), strict=True):
+        assert torch.equal(one[1], other[1])
 
 
 def test_fusions_that_cannot_fit_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -375,6 +375,7 @@ class ClassMoments:
         allocate: Allocate = in_memory,
     ) -> ClassMoments:
         """The table that `to_tensors` took apart."""
+        check_labels(labels)
         moments, table = unpack(tensors), dict[Label, Moment]()
         if list(labels) != sorted(set(labels)):
             raise DataError("expected labels in order, each once")

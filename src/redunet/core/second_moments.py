@@ -340,8 +340,10 @@ class UnreadMoments(SecondMoments):
         """As `SecondMoments.held`."""
         return self.placed().held()
 
-    def _summed(self) -> Tensor:
-        return self.placed()._summed()
+    @property
+    def sum(self) -> Tensor:
+        """As `SecondMoments.sum`."""
+        return self.placed().sum
 
     def _eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
         return self.placed()._eigenvectors(n)

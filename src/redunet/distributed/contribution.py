@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from redunet import _version
 from redunet.core.grid import GRID
-from redunet.core.moments import ClassMoments, check_labels
+from redunet.core.moments import ClassMoments, Label, check_labels
 from redunet.distributed.partial import Job, array_batches, of_blocks
 from redunet.errors import DataError, DataTypeError, ModelFileError, ReduNetError, SettingsError
 from redunet.estimators import Estimator, MomentEstimator, blank, storage
@@ -66,6 +67,8 @@ class Task:
             )
         if self.grid != GRID:
             raise DataError(f"expected a grid of {self.grid} steps, as on the server, got {GRID}")
+        if self.kind not in ("", *_KINDS):
+            raise DataError(f"expected labels of type int or str, got {self.kind[:20]!r} asked for")
         return blank.from_bytes(self.model)
 
 
@@ -92,6 +95,11 @@ class Contribution:
         return storage.encode(self.moments.to_tensors(), content)
 
     @property
+    def labels(self) -> Sequence[Label]:
+        """The classes."""
+        return self.moments.labels
+
+    @property
     def sha256(self) -> str:
         """What tells the moments from all others, whatever they were learnt for."""
         data = storage.encode(self.moments.to_tensors(), list(self.moments.labels))
@@ -104,7 +112,7 @@ class Contribution:
         try:
             moments = ClassMoments.from_tensors(content["labels"], tensors)
             return cls(moments, dict(content["input"]), str(content["task"]))
-        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        except storage.MALFORMED as error:
             raise ModelFileError(f"the contribution is not one of this version: {error}") from error
 
 
@@ -161,8 +169,11 @@ def _learnt_before(task: Task, model: Estimator, found: MomentEstimator) -> Cont
     return Contribution(found.moments_, given, task.sha256)
 
 
-def check_alike(task: Task, sha256: str, given: dict[str, Any]) -> None:
-    """Raise a ReduNetError where what a client has learnt is no answer to a task.
+def answered(task: Task, sha256: Any, given: Any, labels: Any, n_features: Any) -> Estimator:
+    """The model of a task with the input of a client, after a check of all that the client says.
+
+    Anything that is no answer to the task is a ReduNetError: what comes from a client may be
+    anything.
 
     Parameters
     ----------
@@ -171,16 +182,35 @@ def check_alike(task: Task, sha256: str, given: dict[str, Any]) -> None:
         Of the task that the client has had.
     given : dict
         The input of the client.
+    labels : list of str or of int
+    n_features : int
+        Of its moments.
     """
     if sha256 != task.sha256:
         raise SettingsError(
             "expected moments learnt with the settings and features of the server, got others"
         )
+    if not isinstance(labels, list) or not labels:
+        raise DataError("expected a list of at least one class from a client")
+    check_labels(([_KINDS[task.kind]()] if task.kind else []) + labels)
     model = task.open()
-    agreed = blank.input_of(model) if hasattr(model, "moments_") else {}
-    for name, value in agreed.items():
-        if given.get(name) != value:
+    agreed = blank.input_of(model) if hasattr(model, "moments_") else None
+    blank.check_input(given)
+    for name, value in (agreed or {}).items():
+        if given[name] != value:
             raise DataError(f"expected samples like those of the model, but {name} differs")
+    try:
+        if agreed is None:
+            blank.agree(model, given)
+        fits = blank.input_of(model) == given and model.moments_.n_features == n_features
+    except storage.MALFORMED as error:
+        raise DataError(f"the columns of the client: {one_line(error)}") from error
+    if not fits:
+        raise DataError(
+            f"expected moments of {model.moments_.n_features:,} features, as the client's samples "
+            f"have, got {str(n_features)[:20]}"
+        )
+    return model
 
 
 def one_line(error: BaseException) -> str:

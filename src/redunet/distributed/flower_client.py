@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from redunet.core.labels import check_labels
 from redunet.distributed import masks
 from redunet.distributed.contribution import Contribution, Task, learnt, one_line
 from redunet.distributed.flower_records import (
@@ -60,9 +62,9 @@ def client_app(load: Load) -> ClientApp:
     def keys(message: Message, context: Context) -> RecordDict:
         return _keys(task_in(message), learnt(task_in(message), load(context)), context)
 
-    app.query("shares")(_answering(_shares))
-    app.train("masked")(_answering(_masked))
-    app.query("unmask")(_answering(_unmask))
+    app.query("shares")(_answering(_understood(_shares)))
+    app.train("masked")(_answering(_understood(_masked)))
+    app.query("unmask")(_answering(_understood(_unmask)))
     return app
 
 
@@ -76,8 +78,28 @@ def _answering(
             return Message(answer(message, context), reply_to=message)
         except ReduNetError as error:
             return refusal(one_line(error), message)
+        except MemoryError:
+            return refusal("expected a task that fits the memory of this client", message)
 
     return reply
+
+
+def _understood(
+    answer: Callable[[Message, Context], RecordDict],
+) -> Callable[[Message, Context], RecordDict]:
+    """An answer that is made of the server's message alone: if it cannot be, that is at fault."""
+
+    def given(message: Message, context: Context) -> RecordDict:
+        try:
+            return answer(message, context)
+        except (ReduNetError, MemoryError):
+            raise
+        except Exception as error:  # whatever a server may send
+            raise DataError(
+                f"expected a message of a masked sum, got something else: {one_line(error)}"
+            ) from error
+
+    return given
 
 
 def _keys(task: Task, own: Contribution, context: Context) -> RecordDict:
@@ -89,6 +111,8 @@ def _keys(task: Task, own: Contribution, context: Context) -> RecordDict:
                 {
                     "mask": for_masks[0],
                     "share": for_shares[0],
+                    "public mask": for_masks[1],
+                    "public share": for_shares[1],
                     "own": masks.new_secret(),
                     "masked": False,
                 }
@@ -108,9 +132,26 @@ def _keys(task: Task, own: Contribution, context: Context) -> RecordDict:
 def _shares(message: Message, context: Context) -> RecordDict:
     """Second exchange: shares of this client's secrets for each other client, encrypted."""
     state, values, own = _state(context), values_in(message), context.node_id
-    publics = {int(name): key for name, key in bytes_in(message).items()}
+    if "kept" in state:  # shares for others, invented ones, would open what these are to hide
+        raise DataError("expected the messages of a masked sum in order, each once: start again")
+    publics, for_masks = _by_client(bytes_in(message)), _keys_of(values["mask_keys"])
     if own not in publics or len(publics) < 2:
         raise DataError(f"expected at least two clients, this one among them, got {len(publics)}")
+    if (publics[own], for_masks.get(own)) != (state["public share"], state["public mask"]):
+        raise DataError("expected this client's own keys among those of all, got others for it")
+    if publics.keys() != for_masks.keys() or any(
+        len({*map(masks.checked_public, keys.values())}) < len(keys)
+        for keys in (publics, for_masks)
+    ):
+        raise DataError("expected two keys of each client, no two of them alike, got others")
+    labels = json.loads(str(values["labels"]))
+    check_labels(labels)
+    if labels != sorted({*labels}):
+        raise DataError("expected the classes of the sum in order, each once")
+    held = _held(context)
+    if not {*held.moments.labels} <= {*labels}:
+        raise DataError(f"expected all classes of this client among the {len(labels)} of the sum")
+    masks.check_size(len(labels), held.moments.n_features)
     sent = masks.shares_for([state["own"], state["mask"]], state["share"], publics, own)
     state["share_keys"] = json.dumps({str(one): key.decode() for one, key in publics.items()})
     state["mask_keys"] = values["mask_keys"]
@@ -124,19 +165,15 @@ def _masked(message: Message, context: Context) -> RecordDict:
     state, own = _state(context), context.node_id
     if "kept" not in state or state["masked"]:
         raise DataError("expected the messages of a masked sum in order, each once: start again")
-    shares = {int(name): share for name, share in bytes_in(message).items()}
+    shares = _by_client(bytes_in(message))
     publics = _keys_of(state["mask_keys"])
     present = sorted({own, *shares})
     needed = masks.threshold(len(publics))
-    if not set(present) <= set(publics) or len(present) < needed:
+    if own in shares or not set(present) <= set(publics) or len(present) < needed:
         raise DataError(
             f"expected shares of at least {needed} of {len(publics)} clients, got {len(present)}"
         )
-    held = Contribution.from_bytes(bytes_of(_arrays(context, "moments")["moments"]))
-    labels = json.loads(state["labels"])
-    if not {*held.moments.labels} <= {*labels}:
-        raise DataError(f"expected all classes of this client among the {len(labels)} of the sum")
-    y = masks.vector_of(held.moments, labels)
+    y = masks.vector_of(_held(context).moments, json.loads(state["labels"]))
     masks.pair_masks_(y, state["mask"], own, {one: publics[one] for one in present})
     y += masks.stream(state["own"], len(y))
     state["masked"] = True
@@ -156,7 +193,9 @@ def _unmask(message: Message, context: Context) -> RecordDict:
         raise DataError("expected the messages of a masked sum in order, each once: start again")
     sent = {int(client) for client in json.loads(str(values_in(message)["sent"]))}
     keys = _keys_of(state["share_keys"])
-    shares = {int(name): bytes_of(array) for name, array in _arrays(context, "shares").items()}
+    shares = _by_client(
+        {name: bytes_of(array) for name, array in _arrays(context, "shares").items()}
+    )
     taking_part = {own, *shares}
     if not sent <= taking_part or len(sent) < masks.threshold(len(keys)):
         raise DataError(
@@ -165,7 +204,8 @@ def _unmask(message: Message, context: Context) -> RecordDict:
         )
     opened = {own: masks.split_share(state["kept"])}
     for client, share in shares.items():
-        opened[client] = masks.opened_share(share, state["share"], keys[client])
+        with suppress(DataError):  # of others there may be enough
+            opened[client] = masks.opened_share(share, state["share"], keys[client])
     context.state = RecordDict()  # asked again, this client has nothing to give
     return records({str(one): pair[0 if one in sent else 1] for one, pair in opened.items()})
 
@@ -181,5 +221,18 @@ def _arrays(context: Context, name: str) -> Any:
     return context.state[name]
 
 
+def _held(context: Context) -> Contribution:
+    """What this client has learnt for the sum."""
+    return Contribution.from_bytes(bytes_of(_arrays(context, "moments")["moments"]))
+
+
 def _keys_of(text: Any) -> dict[int, bytes]:
-    return {int(client): key.encode() for client, key in json.loads(text).items()}
+    return _by_client({client: key.encode() for client, key in json.loads(str(text)).items()})
+
+
+def _by_client(found: Mapping[str, bytes]) -> dict[int, bytes]:
+    """What a message has for each client, whose names are whole numbers, each written one way."""
+    by_client = {int(name): value for name, value in found.items()}
+    if {*map(str, by_client)} != {*found}:
+        raise DataError("expected the numbers of clients, got other names")
+    return by_client

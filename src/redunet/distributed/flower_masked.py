@@ -11,9 +11,9 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from redunet.core.moments import Label, check_labels
+from redunet.core.moments import Label
 from redunet.distributed import masks
-from redunet.distributed.contribution import Task, check_alike
+from redunet.distributed.contribution import Task, answered, one_line
 from redunet.distributed.flower_records import bytes_in, of_task, records, values_in
 from redunet.distributed.flower_strategy import MomentSum
 from redunet.errors import DataError, SettingsError
@@ -60,12 +60,8 @@ class MaskedMomentSum(MomentSum):
         """The messages that ask clients for masked moments, after all keys were exchanged."""
         self._grid = grid
         asked = dict.fromkeys(self._connected(grid), of_task(self.task))
-        self._keys = self._exchanged(asked, "query.keys", self._keys_in)
-        self._check_enough(len(self._keys))
-        for keys in self._keys.values():
-            self._agree(keys.input)
-        self._labels = sorted({label for keys in self._keys.values() for label in keys.labels})
-        check_labels(self._labels)
+        self._keys = self._alike(self._exchanged(asked, "query.keys", self._keys_in))
+        self._labels = self._all_labels()
         publics = {str(node): keys.share for node, keys in self._keys.items()}
         for_masks = {str(node): keys.mask.decode() for node, keys in self._keys.items()}
         content = records(publics, mask_keys=json.dumps(for_masks), labels=json.dumps(self._labels))
@@ -89,11 +85,7 @@ class MaskedMomentSum(MomentSum):
         question = records({}, sent=json.dumps([*masked]))
         shares = self._exchanged(dict.fromkeys(masked, question), "query.unmask", self._shares_in)
         self._check_enough_to_unmask(len(shares), at_least=1)
-        needed = masks.threshold(len(self._keys))
-        secrets = {
-            node: masks.secret_of([given[node] for given in shares.values()][:needed])
-            for node in self._present
-        }
+        secrets = {node: self._secret_of(node, shares) for node in self._present}
         total = masks.unmasked(
             masked,
             {node: secrets[node] for node in masked},
@@ -101,10 +93,38 @@ class MaskedMomentSum(MomentSum):
             {node: keys.mask for node, keys in self._keys.items()},
         )
         self.total = masks.moments_of(total, self._labels, self._n_features)
+        self.total.check_not_zero()
         self.taken = dict.fromkeys(masked, "")
         for node in masked:  # it may have dropped out after what matters
             self.refused.pop(node, None)
         return self._result()
+
+    def _all_labels(self) -> list[Label]:
+        """The classes of all clients; who names too many for a message is left out."""
+        labels: set[Label] = set()
+        for node in sorted(self._keys, key=lambda node: (len(self._keys[node].labels), node)):
+            more = labels.union(self._keys[node].labels)
+            try:
+                masks.check_size(len(more), self._keys[node].n_features)
+            except DataError as error:
+                self.refused[node] = one_line(error)
+                del self._keys[node]
+            else:
+                labels = more
+        self._check_enough(len(self._keys))
+        return sorted(labels)
+
+    def _secret_of(self, node: int, shares: Mapping[int, dict[int, bytes]]) -> bytes:
+        """A client's secret, of the shares that others have given of it."""
+        of_node = {giver: given[node] for giver, given in shares.items() if node in given}
+        found, needed = masks.well_formed(of_node, self._keys), masks.threshold(len(self._keys))
+        if len(found) < needed:
+            raise DataError(
+                f"expected {needed} shares of the secret of client {node}, got {len(found)}, as it "
+                f"gave the others none that they can open: nothing was changed; run the round "
+                f"again without it"
+            )
+        return masks.secret_of(found[:needed])
 
     @property
     def _n_features(self) -> int:
@@ -122,19 +142,19 @@ class MaskedMomentSum(MomentSum):
         try:
             about = json.loads(values["about"])
             mask, share = values["mask"], values["share"]
-            found = _Keys(mask, share, about["labels"], about["n_features"], about["input"])
-            check_labels(found.labels)
-            check_alike(self.task, about["task"], found.input)
-        except (AttributeError, KeyError, TypeError) as error:
+            labels, d, given = about["labels"], about["n_features"], about["input"]
+            task = about["task"]
+        except (LookupError, RecursionError, TypeError, ValueError) as error:
             raise DataError("expected the keys of a client, got something else") from error
-        return found
+        answered(self.task, task, given, labels, d)
+        return _Keys(masks.checked_public(mask), masks.checked_public(share), labels, d, given)
 
     def _shares_in(self, node: int, reply: Message) -> dict[int, bytes]:
-        """Shares for each other client, or, in the end, of each that has had such."""
+        """Shares for each other client, or, in the end, of each that has sent such."""
         found = bytes_in(reply)
         shares = {int(name): found[name] for name in found if name.isdecimal()}
         wanted = {*self._present} or {*self._keys} - {node}
-        if shares.keys() != wanted:
+        if not shares.keys() <= wanted or (not self._present and shares.keys() != wanted):
             raise DataError(f"expected {len(wanted)} shares, got {len(shares)}")
         return shares
 

@@ -26,7 +26,12 @@ def array_of(data: bytes) -> Array:
 
 def bytes_of(array: Array) -> bytes:
     """The bytes in an array of uint8; a DataError where it is of anything else."""
-    values = array.numpy()  # Flower reads it without pickles
+    try:
+        values = array.numpy()  # Flower reads it without pickles
+    except Exception as error:  # NumPy has many kinds for bytes that are no array
+        raise DataError(
+            f"expected bytes as an array of uint8, got something else: {error}"
+        ) from error
     if values.dtype != np.uint8 or values.ndim != 1:
         raise DataError(f"expected bytes, got an array of {values.dtype} of shape {values.shape}")
     return values.tobytes()
@@ -71,7 +76,7 @@ def task_in(message: Message) -> Task:
         model = bytes_in(message)["model"]
     except KeyError as error:
         raise DataError(f"expected {error} in the server's message, got none") from error
-    if not isinstance(grid, int):
+    if type(grid) is not int:
         raise DataError(f"expected a whole number of steps of the grid, got {grid!r}")
     return Task(model, kind, version, grid)
 

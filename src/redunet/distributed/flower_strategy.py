@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from redunet.core.moments import ClassMoments
-from redunet.distributed.contribution import Contribution, Task, check_alike, one_line
+from redunet.core.moments import ClassMoments, Label
+from redunet.distributed.contribution import Contribution, Task, answered, one_line
 from redunet.distributed.flower_records import array_of, bytes_in, of_task
-from redunet.errors import DataError, ReduNetError, SettingsError
+from redunet.errors import DataError, SettingsError
 
 _LOG = logging.getLogger("flwr")
 
 _POLL_SECONDS = 0.5
 
 T = TypeVar("T")
+
+
+class _Answer(Protocol):
+    """What clients must agree on in what they answer."""
+
+    @property
+    def input(self) -> dict[str, Any]: ...
+
+    @property
+    def labels(self) -> Sequence[Label]: ...
+
+
+A = TypeVar("A", bound=_Answer)
+
+
+def _kind_of(answer: _Answer) -> dict[str, Any]:
+    """What all clients must have alike."""
+    return answer.input | {"type of labels": type(answer.labels[0]).__name__}
 
 
 class MomentSum(Strategy):
@@ -88,17 +108,26 @@ class MomentSum(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Add the moments of all replies, and give them as bytes, with the number of samples."""
-        found = self._answers(replies, self._contribution_in)
-        self._check_enough(len(found))
-        for node, own in found.items():
-            self._agree(own.input)
-            self.total = own.moments if self.total is None else self.total + own.moments
-            self.taken[node] = own.sha256
+        found = self._alike(self._answers(replies, self._contribution_in))
+        # The fewest samples first: who claims too many for a class keeps nobody else out.
+        for node in sorted(found, key=lambda node: (sum(found[node].moments.counts), node)):
+            own = found[node]
+            try:
+                self.total = own.moments if self.total is None else self.total + own.moments
+            except DataError as error:
+                self.refused[node] = one_line(error)
+            else:
+                self.taken[node] = own.sha256
+        self.taken = {node: self.taken[node] for node in found if node in self.taken}
+        self._check_enough(len(self.taken))
         return self._result()
 
     def _contribution_in(self, node: int, reply: Message) -> Contribution:
         own = Contribution.from_bytes(bytes_in(reply).get("moments", b""))
-        check_alike(self.task, own.task, own.input)
+        labels, d = list(own.moments.labels), own.moments.n_features
+        model = answered(self.task, own.task, own.input, labels, d)
+        model._embedding().check_moments(own.moments)
+        own.moments.check_not_zero()
         return own
 
     def configure_evaluate(
@@ -152,19 +181,35 @@ class MomentSum(Strategy):
             else:
                 try:
                     found[node] = use(node, reply)
-                except ReduNetError as error:
+                except Exception as error:  # noqa: BLE001 - a client may send anything
                     self.refused[node] = one_line(error)
         return found
 
-    def _agree(self, given: dict[str, Any]) -> None:
-        """Raise a DataError unless a client's samples are like those of the clients before."""
-        if self.input is not None and given != self.input:
-            name = next(name for name in self.input if given.get(name) != self.input[name])
-            raise DataError(
+    def _alike(self, found: dict[int, A]) -> dict[int, A]:
+        """The answers of the largest group of clients that agree on input and type of labels.
+
+        The others are left out. Where two groups are the largest, nobody can tell whose samples
+        are the right ones, and that is a DataError.
+        """
+        self._check_enough(len(found))
+        groups: dict[str, list[int]] = defaultdict(list)
+        for node, own in found.items():
+            groups[json.dumps(_kind_of(own), sort_keys=True)].append(node)
+        largest, *others = sorted(groups.values(), key=len, reverse=True)
+        wanted = _kind_of(found[largest[0]])
+        for group in others:
+            kind = _kind_of(found[group[0]])
+            name = next(name for name in wanted if kind[name] != wanted[name])
+            differ = (
                 f"expected samples of one kind on all clients, but they differ in {name}, "
-                f"{self.input[name]!r} and {given.get(name)!r}: nothing was changed"
+                f"{str(wanted[name])[:80]} and {str(kind[name])[:80]}"
             )
-        self.input = given
+            if len(group) == len(largest):
+                raise DataError(f"{differ}: nothing was changed")
+            self.refused |= dict.fromkeys(group, f"{differ} of this one")
+        self.input = found[largest[0]].input
+        self._check_enough(len(largest))
+        return {node: found[node] for node in found if node in set(largest)}
 
     def _check_enough(self, n_clients: int, needed: int | None = None) -> None:
         needed = self.min_clients if needed is None else needed

@@ -20,10 +20,12 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import mode
 from typing import Any
 
 import numpy as np
 import torch
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.fernet import InvalidToken
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -49,6 +51,12 @@ Vector = NDArray[np.uint64]
 
 KEY_BYTES = 32
 
+LARGEST = 2**31
+"""Bytes of a vector: Flower sends no larger message, as gRPC and its Protocol Buffers do not."""
+
+_CURVE = "secp384r1"
+"""That of Flower's keys."""
+
 
 def threshold(n_clients: int) -> int:
     """How many clients together can undo a mask: more than half of all."""
@@ -59,6 +67,28 @@ def key_pair() -> tuple[bytes, bytes]:
     """A private and a public key, as bytes."""
     private, public = generate_key_pairs()
     return private_key_to_bytes(private), public_key_to_bytes(public)
+
+
+def checked_public(key: Any) -> bytes:
+    """A public key that came from elsewhere; a DataError unless `key_pair` makes such."""
+    try:
+        public: Any = bytes_to_public_key(key)
+        intact = public.curve.name == _CURVE and public_key_to_bytes(public) == key
+    except (AttributeError, TypeError, ValueError, UnsupportedAlgorithm) as error:
+        raise DataError("expected a public key, got something else") from error
+    if not intact:
+        raise DataError(f"expected a public key on the curve {_CURVE}, got another")
+    return bytes(key)
+
+
+def check_size(k: int, d: int) -> None:
+    """Raise a DataError where the masked moments of k classes do not fit a message."""
+    size = 8 * k * (1 + d + d * (d + 1) // 2)
+    if size > LARGEST:
+        raise DataError(
+            f"expected masked moments of at most {LARGEST / 1e9:.1f} GB, got {k:,} classes of "
+            f"{d:,} features, which take {size / 1e9:.1f}: use fewer features"
+        )
 
 
 def agreed_key(private: bytes, public: bytes) -> bytes:
@@ -110,11 +140,24 @@ def split_share(plain: bytes) -> tuple[bytes, bytes]:
     return plain[4 : 4 + length], plain[4 + length :]
 
 
+def well_formed(shares: Mapping[int, bytes], clients: Iterable[int]) -> list[bytes]:
+    """Shares of one secret, by who gives them, without those that cannot be such.
+
+    Shares have the place of their client, as `shares_for` counts, and are of equal lengths.
+    """
+    places = {client: place for place, client in enumerate(sorted(clients), 1)}
+    found = [
+        one for client, one in shares.items() if one[:4] == places[client].to_bytes(4, "little")
+    ]
+    length = mode(map(len, found)) if found else 0
+    return [one for one in found if len(one) == length]
+
+
 def secret_of(shares: Sequence[bytes]) -> bytes:
     """The secret that shares are of, where there are as many as `threshold` asks for."""
     try:
         return combine_shares(list(shares))
-    except ValueError as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise DataError("expected shares of one secret, got others: run the round again") from error
 
 
@@ -234,11 +277,14 @@ def unmasked(
         The public keys for masks of all.
     """
     total = sum_of(masked.values())
-    for key in own_keys.values():
-        total -= stream(key, len(total))
     present = {client: publics[client] for client in masked}
-    for client, private in missing.items():
-        pair_masks_(total, private, client, present)  # what it would have added
+    try:
+        for key in own_keys.values():
+            total -= stream(key, len(total))
+        for client, private in missing.items():
+            pair_masks_(total, private, client, present)  # what it would have added
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        raise DataError("expected shares of keys, got others: run the round again") from error
     return total
 
 

@@ -13,6 +13,7 @@ from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, estimator_named, storage
 from redunet.estimators.checked_input import Embedding
+from redunet.features.checks import MOST_VALUES
 
 _NAME = "the model without moments"
 
@@ -68,6 +69,7 @@ def input_of(model: Estimator) -> dict[str, Any]:
 
 def agree(model: Estimator, given: dict[str, Any]) -> None:
     """Have a new model agree on an input, as `input_of` gave it, before it learns anything."""
+    check_input(given)
     n_columns, names, encoder = given["n_columns"], given["names"], given["encoder"]
     if names is not None and len(names) != n_columns:
         raise DataError(f"expected a name for each of {n_columns} columns, got {len(names)}")
@@ -76,6 +78,22 @@ def agree(model: Estimator, given: dict[str, Any]) -> None:
         resize=given["resize"],
         encoder=None if encoder is None else EncoderId(**encoder),
     )
+
+
+def check_input(given: Any) -> None:
+    """Raise a DataError unless it is of the types that `input_of` gives."""
+    fine = isinstance(given, dict) and given.keys() == {"n_columns", "names", "resize", "encoder"}
+    names, encoder = (given["names"], given["encoder"]) if fine else (None, None)
+    if (
+        not fine
+        or type(given["n_columns"]) is not int
+        or not 0 < given["n_columns"] <= MOST_VALUES
+        or type(given["resize"]) is not bool
+        or not (encoder is None or isinstance(encoder, dict))
+        or not (names is None or isinstance(names, list))
+        or not all(isinstance(name, str) for name in names or ())
+    ):
+        raise DataError("expected the columns of samples, as a model agrees on them, got others")
 
 
 def take_input(model: Estimator, given: dict[str, Any]) -> None:

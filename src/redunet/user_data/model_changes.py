@@ -241,7 +241,7 @@ def check_builds(model: Estimator) -> None:
         warnings.simplefilter("ignore")  # of columns without names, and of what is not learnt
         try:
             first.predict(np.zeros((1, model.n_features_in_)))
-        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
+        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
             raise NumericalError(f"expected a model that can be built, but {error}") from error
 
 

@@ -129,6 +129,7 @@ LIFT = {"kind": "gaussian-lift", "values": {
         ("embedding.features", {"kind": "os.system", "values": {}}),
         ("input", {}),
         ("input", {"n_columns": 10**30, "names": None, "resize": False, "encoder": None}),
+        ("input", {"n_columns": 2**24, "names": None, "resize": False, "encoder": None}),
         ("input", {"n_columns": -3, "names": None, "resize": False, "encoder": None}),
         ("input", {"n_columns": 6, "names": ["a"], "resize": False, "encoder": None}),
     ],

@@ -272,6 +272,16 @@ def test_a_killed_worker_counts_nothing_twice(client: Any, tmp_path: Path) -> No
     assert model.moments_ == plain().moments_
 
 
+def test_workers_that_are_killed_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    data = write_csv(tmp_path / "data", ROWS)
+    with dask.config.set({"distributed.worker.preload": [str(tmp_path / "killed.py")]}):
+        said = refused("learn", tmp_path / "m", data, "--workers", 2)
+    assert said.startswith("expected 2 worker processes to start, but one ended before it had (")
+    assert said.endswith("): try again, with fewer workers or more free memory")
+    assert not (tmp_path / "m").exists()
+
+
 def test_data_that_kills_every_worker(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     samples, labels = arrays(60)

@@ -70,17 +70,24 @@ def local_client(n_workers: int) -> Iterator[Any]:
                 {"distributed.nanny.pre-spawn-environ": threads, "temporary-directory": folder}
             )
         )
-        with _deaf_threads():
-            cluster = distributed.LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # as None, it would take a known port
-                memory_limit=MEMORY_LIMIT // n_workers,
-                local_directory=folder,
-                silence_logs=logging.CRITICAL,
-            )
+        try:
+            with _deaf_threads():
+                cluster = distributed.LocalCluster(
+                    n_workers=n_workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",  # as None, it would take a known port
+                    memory_limit=MEMORY_LIMIT // n_workers,
+                    local_directory=folder,
+                    silence_logs=logging.CRITICAL,
+                )
+        except (OSError, RuntimeError) as error:  # the second is all that the library tells
+            why = " ".join(str(error).split())[:200]
+            raise SettingsError(
+                f"expected {n_workers} worker processes to start, but one ended before it had "
+                f"({why}): try again, with fewer workers or more free memory"
+            ) from error
         stack.enter_context(cluster)
         yield stack.enter_context(distributed.Client(cluster, set_as_default=False))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -23,6 +23,9 @@ from redunet.distributed.flower_records import (
     values_in,
 )
 from redunet.errors import DataError, ReduNetError, SettingsError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Load = Callable[[Context], Any]
 """What gives the data of a client."""
@@ -45,7 +48,7 @@ def client_app(load: Load) -> ClientApp:
     -------
     ClientApp
     """
-    app = ClientApp()
+    app, of_task = ClientApp(), _understood(learnt)
 
     @app.train()
     @_answering
@@ -55,12 +58,12 @@ def client_app(load: Load) -> ClientApp:
                 "expected a masked sum, as this client has masked-only=true in its node "
                 "configuration, got a request for moments in the clear: set masked = true"
             )
-        return records({"moments": learnt(task_in(message), load(context)).to_bytes()})
+        return records({"moments": of_task(task_in(message), load(context)).to_bytes()})
 
     @app.query("keys")
     @_answering
     def keys(message: Message, context: Context) -> RecordDict:
-        return _keys(task_in(message), learnt(task_in(message), load(context)), context)
+        return _keys(task_in(message), of_task(task_in(message), load(context)), context)
 
     app.query("shares")(_answering(_understood(_shares)))
     app.train("masked")(_answering(_understood(_masked)))
@@ -78,25 +81,21 @@ def _answering(
             return Message(answer(message, context), reply_to=message)
         except ReduNetError as error:
             return refusal(one_line(error), message)
-        except MemoryError:
-            return refusal("expected a task that fits the memory of this client", message)
 
     return reply
 
 
-def _understood(
-    answer: Callable[[Message, Context], RecordDict],
-) -> Callable[[Message, Context], RecordDict]:
-    """An answer that is made of the server's message alone: if it cannot be, that is at fault."""
+def _understood(answer: Callable[P, T]) -> Callable[P, T]:
+    """A function of what the server has sent: where it fails, that is at fault."""
 
-    def given(message: Message, context: Context) -> RecordDict:
+    def given(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return answer(message, context)
-        except (ReduNetError, MemoryError):
+            return answer(*args, **kwargs)
+        except ReduNetError:
             raise
         except Exception as error:  # whatever a server may send
             raise DataError(
-                f"expected a message of a masked sum, got something else: {one_line(error)}"
+                f"expected a message that this client can answer, got another: {one_line(error)}"
             ) from error
 
     return given

@@ -1,9 +1,7 @@
 """Attack models, files and processes: ``python -m tests.fuzz [SCALE]``, or ``make fuzz``.
 
 Each attack counts its faults, and the exit code is 1 where there are any. At scale 1 it
-makes 10,000 forged model files, 10,000 forged logs of receipts, 10,000 interruptions inside the
-package, 1,000 SIGINT and 1,000 SIGKILL of real commands, 50 SIGKILL of a server, and 100,000
-operations compared with joint training.
+makes as many of each as `ATTACKS` says.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tests.fuzz import (
+    forged_moments,
     interruptions,
     interrupts,
     models,
@@ -47,6 +46,7 @@ def storm(name: str) -> Callable[[int, int], list[str]]:
 
 ATTACKS: dict[str, tuple[int, Callable[[int, int], list[str]]]] = {
     "forged model files": (10_000, models.forge),
+    "forged moments": (10_000, forged_moments.forge),
     "forged data files, of each kind": (1_000, forged_data),
     "forged receipts logs": (10_000, receipts.forge),
     "interruptions at a bytecode": (10_000, interruptions.interrupt),

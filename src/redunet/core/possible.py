@@ -58,7 +58,7 @@ def check(count: int, total: Tensor, S: Tensor, factored: int = FACTORED) -> Non
     _check_pairs(S)
     for start in range(0, d, factored):
         _check_definite(count, total, S, slice(start, min(start + factored, d)))
-    if count < d <= RANKED:
+    if count <= d <= RANKED:
         _check_rank(count, total, S)
 
 

@@ -199,9 +199,9 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> Any:
-    """The value, where it is one of the words allowed."""
+    """The value as a plain str, where it is one of the words allowed."""
     if isinstance(value, str) and value in allowed:
-        return value
+        return str(value)
     raise SettingsError(
         f"expected {name} to be one of {', '.join(allowed)}, got {value!r}"
         f"{did_you_mean(value, allowed)}"

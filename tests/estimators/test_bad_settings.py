@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from redunet import ReduNetClassifier, SettingsError
+from redunet import (
+    EnsembleClassifier,
+    ReduNetClassifier,
+    SettingsError,
+    ShiftInvariantClassifier,
+)
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.features import Flatten, GaussianLift, Standardize
 from tests.estimators.test_bad_input import (
@@ -114,6 +119,79 @@ def test_settings_changed_for_the_worse_after_fit(method: str, name: str, value:
     with refused(ValueError, name):
         getattr(model, method) if method == "network_" else getattr(model, method)(X)
     assert state(model.set_params(**{name: good})) == before
+
+
+class Odd:
+    """A value that cannot be compared, as some libraries have."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("value", [np.array([0, 1.0]), [0, 1], (np.float32(0), np.int8(1))])
+def test_a_range_of_any_plain_type_answers_as_the_tuple_does(value: Any) -> None:
+    """Parameters that NumPy compares value by value are set before, between and after answers."""
+    model = fresh(normalize="class", input_range=(0.0, 1.0)).fit(np.abs(X) % 1, y)
+    expected = model.decision_function(np.abs(X) % 1)
+    for same in (value, np.array([0, 1.0]), value, (0.0, 1.0)):
+        model.set_params(input_range=same)
+        assert (model.decision_function(np.abs(X) % 1) == expected).all()
+    assert model.set_params(input_range=value).network_ is model.network_
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "alike"),
+    [
+        ("eps", 0.5, [np.float32(0.5), np.float64(0.5)]),
+        ("n_layers", 2, [np.int8(2), np.uint64(2)]),
+        ("readout", "coding", [np.str_("coding")]),
+        ("memory", 10**9, [np.int64(10**9), "1GB", np.array(10**9)]),
+        ("device", "cpu", [torch.device("cpu"), np.str_("cpu")]),
+    ],
+)
+def test_scalars_of_numpy_are_the_plain_values(name: str, good: Any, alike: list[Any]) -> None:
+    model = fresh(**{name: good}).fit(X, y)
+    network, before = model.network_, model.decision_function(X)
+    for value in alike:
+        assert model.set_params(**{name: value}).network_ is network
+        assert (model.decision_function(X) == before).all()
+
+
+@pytest.mark.parametrize("value", [np.array([1, 2.0]), math.nan, [1, 2], Odd()], ids=repr)
+@pytest.mark.parametrize("name", sorted(BAD_SETTINGS))
+def test_a_setting_that_cannot_be_compared_after_an_answer(name: str, value: Any) -> None:
+    model, _ = fitted()
+    good, labels = model.get_params()[name], model.predict(X)
+    model.set_params(**{name: value})
+    for _ in range(2):
+        with refused(SettingsError, name):
+            model.predict(X)
+    assert (model.set_params(**{name: good}).predict(X) == labels).all()
+
+
+@pytest.mark.parametrize("groups", [np.array([2, 4]), [2, 4], (np.int64(2), 4)], ids=repr)
+def test_groups_of_any_plain_type(groups: Any) -> None:
+    model = EnsembleClassifier(groups=(2, 4)).fit(X, y)
+    labels = model.predict(X)
+    assert (model.set_params(groups=groups, memory=np.array(10**9)).predict(X) == labels).all()
+    assert model.to_bytes() == EnsembleClassifier(groups=(2, 4)).fit(X, y).to_bytes()
+
+
+@pytest.mark.parametrize("memory", [np.array([1, 2]), math.nan, [1]], ids=repr)
+def test_memory_of_an_ensemble_that_cannot_be_compared(memory: Any) -> None:
+    model = EnsembleClassifier(groups=(2, 4)).fit(X, y)
+    labels = model.predict(X)
+    with refused(SettingsError, "memory"):
+        model.set_params(memory=memory).predict(X)
+    assert (model.set_params(memory="2GB").predict(X) == labels).all()
+
+
+def test_the_solution_of_a_read_out_that_shifts_do_not_have() -> None:
+    model = ShiftInvariantClassifier().fit(X, y).set_params(readout="discriminant")
+    with refused(SettingsError, "readout"):
+        _ = model.solution_
 
 
 @pytest.mark.parametrize("eps", [1e-200, 1e-160, 1e160, 1e200])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
-import pkgutil
 import tempfile
 import threading
 import warnings
@@ -121,29 +120,6 @@ def test_no_batch_is_refused() -> None:
         fresh().partial_fit_batches([])
     with refused(DataError, "expected 6 feature names, got 2"):
         fresh().partial_fit_batches([(X, y)], ["a", "b"])
-
-
-def test_calls_look_at_settings_and_device_only_when_they_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model = fresh(n_layers=3).fit(X, y)
-    looked: list[str] = []
-    for name in ("Settings.of", "resolve_device", "parse_memory"):
-        place, _, method = f"redunet.estimators.classifier.{name}".rpartition(".")
-        owner = pkgutil.resolve_name(place)
-        original = getattr(owner, method)
-
-        def counted(*args: Any, name: str = name, original: Any = original) -> Any:
-            looked.append(name)
-            return original(*args)
-
-        monkeypatch.setattr(owner, method, counted)
-    for change in ({}, {"n_layers": 2}, {"device": "cpu"}, {"memory": "1GB"}, {"exact": True}):
-        model.set_params(**change)
-        for ask in ("predict", "predict_proba", "decision_function", "transform", "memberships"):
-            getattr(model, ask)(X)
-        assert sorted(looked) == ["Settings.of", "parse_memory", "resolve_device"]
-        looked.clear()
 
 
 # Column names

@@ -29,7 +29,6 @@ from redunet.estimators.settings import (
     RunSettings,
     Settings,
     parse_memory,
-    resolve_device,
 )
 from redunet.estimators.shared_file import load_share
 from redunet.estimators.sharing import current, refuse_group
@@ -313,18 +312,12 @@ class ReduNetClassifier(
         return self._use().temperature()
 
     def _use(self) -> Use:
-        """What the methods above need, looked at and checked again when a parameter changed."""
+        """What the methods above need, of the state and the parameters as they are now, checked."""
         state = self._fitted()
-
-        def checked() -> tuple[Settings, str, int, bool]:
-            self._check_embedding(state)
-            run = RunSettings.of(self)
-            device, memory = resolve_device(run.device), parse_memory(run.memory)
-            return self._settings(), device, memory, run.exact
-
-        # The state is not kept within itself: all that was built of it would outlive the model.
-        key = tuple(self.get_params(deep=False).values())
-        return Use(type(self).__name__, state, *state.kept.get("use", key, checked))
+        self._check_embedding(state)
+        run = RunSettings.of(self)
+        memory = parse_memory(run.memory)
+        return Use(type(self).__name__, state, self._settings(), run.device, memory, run.exact)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

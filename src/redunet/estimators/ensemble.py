@@ -27,6 +27,7 @@ from redunet.estimators.ridge import Ridge
 from redunet.estimators.settings import InputSettings, parse_memory, resolve_device
 from redunet.estimators.state import State
 from redunet.features import FeatureMap, Together
+from redunet.validation import whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,16 +184,9 @@ class EnsembleClassifier(ClosedForm):
 
     def own_settings(self) -> dict[str, Any]:
         """The estimator's parameters and the groups, by name, checked."""
-        groups = self.groups
-        if groups is not None:
-            if not groups or any(type(size) is not int or size < 1 for size in groups):
-                raise SettingsError(
-                    f"expected groups as numbers of features such as (300, 300), got {groups!r}"
-                )
-            groups = tuple(groups)
         member = self._member()
         return {
-            "groups": None if groups is None else list(groups),
+            "groups": None if self.groups is None else _checked_sizes(self.groups),
             "estimator": member.name(),
             **member.own_settings(),
         }
@@ -277,7 +271,7 @@ class EnsembleClassifier(ClosedForm):
 
     def _solution(self, state: State, device: str) -> MeanScores:
         settings = self.own_settings()
-        key = device, self.memory, *settings.items()
+        key = device, parse_memory(self.memory), *settings.items()
         return state.kept.get("solution", key, lambda: self._solved(_of_groups(state.total)))
 
     def _solved(self, moments: GroupedMoments) -> MeanScores:
@@ -314,6 +308,18 @@ class EnsembleClassifier(ClosedForm):
             raise SettingsError(f"expected a model of {cls.__name__}")
         groups, member = values["groups"], values["estimator"]
         return cls(kind_of(member)._made_with(member), None if groups is None else tuple(groups))
+
+
+def _checked_sizes(groups: Any) -> list[int]:
+    try:
+        sizes = [whole_number("groups", size, least=1) for size in groups]
+    except (TypeError, SettingsError):
+        sizes = []
+    if not sizes:
+        raise SettingsError(
+            f"expected groups as numbers of features such as (300, 300), got {groups!r}"
+        )
+    return sizes
 
 
 def _without_network(member: ReduNetClassifier | ClosedForm) -> ReduNetClassifier | ClosedForm:

@@ -290,11 +290,11 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _solution(self, state: State, device: str) -> ShiftAnswers:
         network, settings = self._network(state, device), self._settings()
         d = state.moments.n_features
-        n_components = components(settings, d)
+        n_components, kind = components(settings, d), self.own_settings()["readout"]
         readout = state.kept.get(
             "readout",
-            (network, self.readout, n_components),
-            lambda: SHIFT_READOUTS[self.readout](network, n_components),
+            (network, kind, n_components),
+            lambda: SHIFT_READOUTS[kind](network, n_components),
         )
         return state.kept.get(
             "solution",

@@ -54,7 +54,11 @@ class Kept:
         self._results: dict[str, tuple[Any, Any]] = {}
 
     def get(self, name: str, key: Any, compute: Callable[[], T]) -> T:
-        """The result of a name for a key; the result for another key is dropped first."""
+        """The result of a name for a key; the result for another key is dropped first.
+
+        A key is made of settings that were checked, never of parameters as a user gave them:
+        arrays cannot be compared by ``==``, and NaN is not itself.
+        """
         found = self._results.get(name)
         if found is None or found[0] != key:
             found = None

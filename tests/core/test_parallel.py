@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -78,6 +80,40 @@ def test_an_error_in_a_part_is_raised_here() -> None:
     with pytest.raises(ValueError, match="part 2"):
         on_threads(work, range(50))
     assert torch.get_num_threads() == 3
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import torch
+from redunet.core.parallel import on_threads
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+torch.set_num_threads(60)
+for at in 1, 20, 59:  # workers that wait for the others when Ctrl-C comes
+    def stop():
+        while threading.active_count() < 2 + at:
+            time.sleep(0)
+        os.kill(os.getpid(), signal.SIGINT)
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        while True:
+            on_threads(lambda part: part, range(60))
+    except KeyboardInterrupt:
+        pass
+    for thread in set(threading.enumerate()) - {threading.main_thread()}:
+        thread.join()
+    assert torch.get_num_threads() == 60
+    assert on_threads(lambda part: part, range(60)) == list(range(60))
+print("whole")
+"""
+
+
+def test_ctrl_c_while_threads_start_leaves_none_of_them_waiting() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "whole\n", "")
 
 
 @pytest.mark.parametrize("threads", [2, 3])

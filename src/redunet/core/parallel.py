@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Lock
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Lock
 from typing import TypeVar
 
 import torch
@@ -36,12 +37,19 @@ def on_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Re
         def start() -> None:
             torch.get_num_threads()  # settles the number of this thread, which is then changed
             torch.set_num_threads(1)  # of this thread, and of threads that are new
-            started.wait()
+            with suppress(BrokenBarrierError):  # the caller was interrupted
+                started.wait()
 
         pool = ThreadPoolExecutor(threads, initializer=start)
-        results = pool.map(work, waiting)
-        started.wait()
-        torch.set_num_threads(before)
+        try:
+            results = pool.map(work, waiting)
+            started.wait()
+        except BaseException:
+            started.abort()  # or the others would wait for the caller for ever
+            pool.shutdown(cancel_futures=True)
+            raise
+        finally:
+            torch.set_num_threads(before)
     try:
         return list(results)
     finally:

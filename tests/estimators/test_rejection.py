@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier, SettingsError, from_recipe
 from redunet.estimators.lazy import StreamingWarning
+from redunet.features import Flatten
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+SHARES = (0.01, 0.05, 0.2)
 
 Data = tuple[NDArray[Any], NDArray[Any]]
 
@@ -102,6 +108,54 @@ def test_validation_samples_set_the_share(data: Data, tmp_path: Path) -> None:
     assert (tmp_path / "again").read_bytes() == (tmp_path / "with").read_bytes()
     with pytest.raises(SettingsError, match="calibrated, got 4: set it back, or calibrate again"):
         model.set_params(eps=4.0).rejection_threshold(0.1)
+
+
+class Hooked(Flatten):
+    """A feature map that calls a function before its first samples of each answer."""
+
+    calls = 0
+    hook: Callable[[], object] | None = None
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """The samples as they are."""
+        type(self).calls += len(X)
+        hook, type(self).hook = type(self).hook, None
+        if hook is not None:
+            hook()
+        return super().__call__(X)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("ask", ["predict", "novelty", "calibrate_rejection"])
+def test_an_answer_belongs_to_one_state(data: Data, ask: str, exact: bool) -> None:
+    """A model that another thread replaces while it answers labels and rejects by the old one."""
+    (X, y), known, unknown = split(data)
+    asked = np.concatenate([known, unknown])
+
+    def answer(model: ReduNetClassifier) -> list[Any]:
+        if ask == "predict":
+            return model.predict(asked, reject=0.05).tolist()
+        if ask == "novelty":
+            return model.novelty(asked).tolist()
+        return [model.calibrate_rejection(known).rejection_threshold(share) for share in SHARES]
+
+    for hook in ("forget", "calibrate_rejection"):
+        model = network(features=Hooked((64,)), exact=exact).fit(X, y)
+        expected, change = answer(model), {"forget": ([0, 1],), "calibrate_rejection": (unknown,)}
+        model = network(features=Hooked((64,)), exact=exact).fit(X, y)
+        Hooked.hook = partial(getattr(model, hook), *change[hook])
+        assert answer(model) == expected
+        assert Hooked.hook is None
+
+
+def test_labels_and_rejections_share_one_pass_through_the_feature_map(data: Data) -> None:
+    (X, y), known, _ = split(data)
+    model = network(features=Hooked((64,))).fit(X, y)
+    for exact in (False, True):
+        model.set_params(exact=exact).predict(known, reject=0.05)
+        Hooked.calls = 0
+        model.predict(known, reject=0.05)
+        assert Hooked.calls == len(known)
 
 
 @pytest.mark.parametrize("change", ["partial_fit", "forget", "unlearn", "merge"])

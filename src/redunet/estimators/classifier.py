@@ -22,7 +22,7 @@ from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
 from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
-from redunet.estimators.rejection import with_unknown
+from redunet.estimators.rejection import checked_share, with_unknown
 from redunet.estimators.rejects_unknown import RejectsUnknown
 from redunet.estimators.settings import (
     InputSettings,
@@ -181,13 +181,16 @@ class ReduNetClassifier(
             With ``reject``, an array of objects: labels, and None for a sample that is rejected.
             None is never a label, whatever the classes are called.
         """
+        share = None if reject is None else checked_share(reject)
         use = self._use()
-        scores = use.answer(X, scores_to_compare, same_label)
         labels = np.asarray(use.state.labels)
-        predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
-        if reject is None:
+        if share is None:
+            scores = use.answer(X, scores_to_compare, same_label)
+            predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
             return predicted
-        return with_unknown(predicted, self.novelty(X) > self.rejection_threshold(reject))
+        scores, novelty = use.answer_and_novelty(X, scores_to_compare, same_label)
+        rejected = novelty > use.rejection_threshold(share)
+        return with_unknown(labels[scores.argmax(dim=1).numpy()], rejected.numpy())
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The score of each class by the read-out; the highest wins.

@@ -171,7 +171,8 @@ class EnsembleClassifier(ClosedForm):
 
     def alone(self, group: int) -> ReduNetClassifier | ClosedForm:
         """The model of one group behind that group's own map: it takes samples as they are."""
-        features = self.feature_map_
+        state = self._fitted()
+        features = state.embedding.features
         if not isinstance(features, Together):
             raise SettingsError(
                 f"expected an {type(self).__name__} of several feature maps, got one of groups of "
@@ -180,7 +181,7 @@ class EnsembleClassifier(ClosedForm):
         alone: ReduNetClassifier | ClosedForm = self._member().set_params(
             features=features.parts[group]
         )
-        return alone.remember(_of_groups(self._fitted().total).groups[group])
+        return alone.remember(_of_groups(state.total).groups[group])
 
     def own_settings(self) -> dict[str, Any]:
         """The estimator's parameters and the groups, by name, checked."""

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
-from redunet.estimators.rejection import Calibration, checked_share, expected_threshold
+from redunet.estimators.rejection import Calibration, checked_share
 from redunet.estimators.state import Fitted
 from redunet.estimators.use import Use
 
@@ -29,12 +28,7 @@ class RejectsUnknown(Fitted):
         -------
         ndarray of shape (n,)
         """
-        use = self._use()
-        residuals = use.residuals()
-        added = [
-            residuals.added(residuals.nearest(use.vectors(rows))).cpu() for rows in use.passes(X)
-        ]
-        novelty: NDArray[np.float64] = torch.cat(added).numpy()
+        novelty: NDArray[np.float64] = self._use().novelty(X).numpy()
         return novelty
 
     def rejection_threshold(self, reject: float) -> float:
@@ -53,11 +47,8 @@ class RejectsUnknown(Fitted):
         -------
         float
         """
-        use, share = self._use(), checked_share(reject)
-        calibration = self._fitted().calibration
-        if calibration is not None:
-            return calibration.threshold(share, use.settings.eps)
-        return expected_threshold(use.residuals(), *use.drawn(), share)
+        share = checked_share(reject)
+        return self._use().rejection_threshold(share)
 
     def calibrate_rejection(self, X: ArrayLike) -> Self:
         """Choose thresholds for ``predict(X, reject=...)`` by validation samples.
@@ -75,9 +66,9 @@ class RejectsUnknown(Fitted):
         -------
         self
         """
-        state = self._fitted()
-        calibration = Calibration.of(self._use().settings.eps, torch.from_numpy(self.novelty(X)))
-        self._state = replace(state, calibration=calibration)
+        use = self._use()
+        calibration = Calibration.of(use.settings.eps, use.novelty(X))
+        self._state = replace(use.state, calibration=calibration)
         return self
 
     @abstractmethod

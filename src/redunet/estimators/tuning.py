@@ -134,15 +134,15 @@ def tune(
     Tuning
     """
     begun, limit = time.monotonic(), Budget.of(budget)
-    classes = _checked_classes(model, X, y)
-    trial = _copy(model)
+    trial = _copy(model)  # over one state, whatever another thread makes of the model
+    classes, labels = _checked_classes(trial, X, y), trial.classes_
     progress("the present settings", 0.0)
-    present = Settings.of(model)
-    before = after = trial.predict(X) == model.classes_[classes]
+    present = Settings.of(trial)
+    before = after = trial.predict(X) == labels[classes]
     samples = ValidationSamples.of(trial, X, classes)
     scores = samples.scores(present)
     error_before = samples.calibration_error(scores, trial.temperature_)
-    plan = Candidates(present, model.moments_, samples.memory, search)
+    plan = Candidates(present, trial.moments_, samples.memory, search)
     tried = [_Tried(present, before[samples.rows])]
     seen, described, done = {present}, [_described(present, tried[0].hits)], 0
     for network, readings in plan.networks(partial(_best_settings, tried)):
@@ -163,7 +163,7 @@ def tune(
     progress("the settings chosen", 1.0)
     chosen = _winner(tried).settings
     if chosen != present:
-        after = trial.set_params(**chosen.to_dict()).predict(X) == model.classes_[classes]
+        after = trial.set_params(**chosen.to_dict()).predict(X) == labels[classes]
         if after.sum() <= before.sum():  # estimates of labels had it ahead, labels do not
             chosen, after = present, before
     scores = scores if chosen == present else samples.scores(chosen)

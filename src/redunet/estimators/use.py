@@ -17,6 +17,7 @@ from redunet.core.samples import Values
 from redunet.estimators.checked_input import CHUNK_ROWS, checked_samples, column_names
 from redunet.estimators.coverage import CoverageWarning, covering
 from redunet.estimators.lazy import Network
+from redunet.estimators.rejection import expected_threshold
 from redunet.estimators.settings import Settings
 from redunet.estimators.state import State
 
@@ -34,20 +35,55 @@ class Use:
 
     def answer(self, X: ArrayLike, asked_of: Callable[[Readout], Values], enough: Enough) -> Tensor:
         """Values of samples, (n, m), from the read-out and the features after the last layer."""
-        answers = []
+        return torch.cat(
+            [self._answer(rows, self.new, asked_of, enough) for rows in self.passes(X)]
+        )
+
+    def answer_and_novelty(
+        self, X: ArrayLike, asked_of: Callable[[Readout], Values], enough: Enough
+    ) -> tuple[Tensor, Tensor]:
+        """As `answer`, and the novelty of each sample, (n,), from the same feature vectors."""
+        answers, novelty = [], []
         for rows in self.passes(X):
-            if not self.exact and (fused := self.fused()).fusions:
-                asked = asked_of(self.readout())
-                answers.append(fused.answer(rows, asked, enough, self.new).cpu())
-                continue
-            Z = self.new(rows)
-            if self.exact:
-                Z = self.built().network.transform(Z, self.settings.confidence)
-            else:
-                Z = fused.features(Z)
-            # After the pass for the samples, which leaves what the read-out is made of.
-            answers.append(asked_of(self.readout()).of_features(Z).cpu())
-        return torch.cat(answers)
+            Z = self.vectors(rows)
+            answers.append(self._answer(Z, self.whitened, asked_of, enough))
+            novelty.append(self._novelty(Z))
+        return torch.cat(answers), torch.cat(novelty)
+
+    def novelty(self, X: ArrayLike) -> Tensor:
+        """How far samples are from every class, in nats: (n,)."""
+        return torch.cat([self._novelty(self.vectors(rows)) for rows in self.passes(X)])
+
+    def rejection_threshold(self, share: float) -> float:
+        """The novelty that a share of the samples of known classes is above."""
+        calibration = self.state.calibration
+        if calibration is not None:
+            return calibration.threshold(share, self.settings.eps)
+        drawn = self.built().kept.get("drawn", None, lambda: self.residuals().drawn())
+        return expected_threshold(self.residuals(), *drawn, share)
+
+    def _answer(
+        self,
+        rows: Any,
+        new: Callable[[Any], Tensor],
+        asked_of: Callable[[Readout], Values],
+        enough: Enough,
+    ) -> Tensor:
+        """Values of one pass of samples, which ``new`` makes what the first layer takes."""
+        if not self.exact and (fused := self.fused()).fusions:
+            return fused.answer(rows, asked_of(self.readout()), enough, new).cpu()
+        Z = new(rows)
+        if self.exact:
+            Z = self.built().network.transform(Z, self.settings.confidence)
+        else:
+            Z = fused.features(Z)
+        # After the pass for the samples, which leaves what the read-out is made of.
+        return asked_of(self.readout()).of_features(Z).cpu()
+
+    def _novelty(self, Z: Tensor) -> Tensor:
+        """Novelty from feature vectors, (n, d)."""
+        residuals = self.residuals()
+        return residuals.added(residuals.nearest(Z)).cpu()
 
     def passes(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """New samples, checked, as many rows at a time as memory allows."""
@@ -63,16 +99,16 @@ class Use:
 
     def new(self, rows: NDArray[Any]) -> Tensor:
         """New samples as the first layer takes them, (n, d)."""
-        Z, whitening = self.vectors(rows), self.built().whitening
+        return self.whitened(self.vectors(rows))
+
+    def whitened(self, Z: Tensor) -> Tensor:
+        """Feature vectors, (n, d), as the first layer takes them."""
+        whitening = self.built().whitening
         return Z if whitening is None else whitening.samples(Z)
 
     def residuals(self) -> Residuals:
         """What measures how far samples are from classes, made if it is not there yet."""
         return self.built().residuals(self.settings, self.device, self.memory)
-
-    def drawn(self) -> tuple[Tensor, Tensor]:
-        """Residuals and weights as `Residuals.drawn` gives them, drawn if they were not yet."""
-        return self.built().kept.get("drawn", None, lambda: self.residuals().drawn())
 
     def built(self) -> Network:
         """The network, built if it is not there yet."""

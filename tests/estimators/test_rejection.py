@@ -134,9 +134,11 @@ def test_an_answer_belongs_to_one_state(data: Data, ask: str, exact: bool) -> No
 
     def answer(model: ReduNetClassifier) -> list[Any]:
         if ask == "predict":
-            return model.predict(asked, reject=0.05).tolist()
+            labels: list[Any] = model.predict(asked, reject=0.05).tolist()
+            return labels
         if ask == "novelty":
-            return model.novelty(asked).tolist()
+            novelty: list[float] = model.novelty(asked).tolist()
+            return novelty
         return [model.calibrate_rejection(known).rejection_threshold(share) for share in SHARES]
 
     for hook in ("forget", "calibrate_rejection"):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redunet import ReduNetClassifier
+from redunet import ModelFileError, ReduNetClassifier
 from redunet.core.moments import ClassMoments
-from redunet.estimators import storage
+from redunet.estimators import NearestMean, load, storage
+from redunet.features import Flatten, register
 from tests.estimators.test_storage import TINY, X, file_of, fresh, refusal
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,6 +91,89 @@ def test_no_depth_of_nesting_is_too_much(damaged: Path) -> None:
         assert "another copy" in refusal(damaged)
 
 
+LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+from redunet.cli.app import main
+from redunet.estimators import load
+
+path = sys.argv[1]
+main(["verify", path], standalone_mode=False)  # which imports all that it needs
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+for more in range(4, 48, 4):
+    resource.setrlimit(resource.RLIMIT_AS, (used + more * 2**20, resource.RLIM_INFINITY))
+    try:
+        load(path)
+    except (MemoryError, RuntimeError) as error:
+        assert "memory" in str(error), repr(error)
+        worst = more
+resource.setrlimit(resource.RLIMIT_AS, (used + worst * 2**20, resource.RLIM_INFINITY))
+sys.exit(main(["verify", path], standalone_mode=False))
+"""
+
+
+def test_too_little_memory_does_not_read_as_damage(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((600, 1024))
+    NearestMean().fit(rows, [0] * 600).save(tmp_path / "model")
+    words = [sys.executable, "-c", LITTLE_MEMORY, str(tmp_path / "model")]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    line = "redunet: out of memory; nothing was changed\n"
+    assert (ran.returncode, ran.stderr) == (1, line)
+    assert "is intact" in ran.stdout
+
+
+@register
+@dataclass(frozen=True)
+class Broken(Flatten):
+    """A feature map with a fault in its program."""
+
+    kind: ClassVar[str] = "broken"
+
+    def __post_init__(self) -> None:
+        if self.input_shape == (2,):
+            raise AttributeError("a fault of the program")
+
+
+def test_a_fault_of_a_feature_map_does_not_read_as_damage(damaged: Path) -> None:
+    damaged.write_bytes(TINY)
+    tensors, content = storage.load(damaged)
+    content["embedding"]["features"] = {"kind": "broken", "values": {"input_shape": [2]}}
+    storage.save(damaged, tensors, content)
+    with pytest.raises(AttributeError, match="a fault of the program"):
+        load(damaged)
+
+
+@pytest.mark.parametrize("length", [7, 8, 2**31, 2**63, 2**64 - 1])
+def test_a_header_longer_than_the_file_is_refused(damaged: Path, length: int) -> None:
+    damaged.write_bytes(length.to_bytes(8, "little") + TINY[8:])
+    assert "another copy" in refusal(damaged)
+    for read in (storage.sizes, storage.version, storage.header):
+        with pytest.raises(ModelFileError, match="another copy"):
+            read(damaged)
+
+
+HEADERS = {
+    "list": [],
+    "number": 3,
+    "side": {"counts": {"dtype": "I64", "shape": ["2"], "data_offsets": [0, 16]}},
+    "negative": {"counts": {"dtype": "I64", "shape": [-2, -1], "data_offsets": [0, 16]}},
+    "endless": {"counts": {"dtype": "I64", "shape": [2**62] * 3 + [0], "data_offsets": [0, 0]}},
+    "other-size": {"counts": {"dtype": "I64", "shape": [3], "data_offsets": [0, 16]}},
+    "unaligned": {"counts": {"dtype": "I64", "shape": [1], "data_offsets": [1, 9]}},
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_of_another_kind_is_refused(damaged: Path, case: str) -> None:
+    header = HEADERS[case]
+    if isinstance(header, dict):
+        header = {"__metadata__": {"redunet": '{"version":1,"content":{}}'}, **header}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    damaged.write_bytes(len(text).to_bytes(8, "little") + text + bytes(16))
+    assert "another copy" in refusal(damaged)
+
+
 def test_a_newer_version_asks_for_an_upgrade(
     damaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +195,9 @@ WRONG_CONTENT: list[tuple[str, Any]] = [
     ("label_type", "float"), ("label_type", None), ("n_features_in", 3), ("n_features_in", "2"),
     ("n_features_in", None), ("n_features_in", 0), ("feature_names", ["a"]), ("feature_names", 3),
     ("feature_names", [1, 2]), ("feature_names", "ab"), ("settings", []), ("settings", None),
+    ("settings", [["n_layers", 2]]), ("settings", "ab"), ("embedding.features", flatten(x={})),
+    ("embedding.features", {"kind": "flatten", "values": "ab"}),
+    ("embedding.features", {"kind": "flatten", "values": 3}),
     ("settings.eps", -1.0), ("settings.eps", "1"), ("settings.unknown", 1), ("unknown", 1),
     ("settings.n_layers", 2.5), ("settings.dtype", "float16"), ("embedding", None),
     ("settings.tol", None), ("settings.tol", -1.0),

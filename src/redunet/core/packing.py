@@ -149,6 +149,9 @@ def _needed(d: int, pivots: Tensor) -> Tensor:
 
 def _columns(d: int, pivots: Tensor, entries: Tensor) -> Tensor:
     """Columns, (d, r), of their entries."""
+    places = pivots.tolist()
+    if places != sorted({*places} & {*range(d)}):
+        raise DataError("expected columns by their places in order")
     columns = torch.zeros(d, len(pivots), dtype=torch.int64)
     columns[_needed(d, pivots)] = entries
     columns[pivots] += columns[pivots].tril(-1).mT

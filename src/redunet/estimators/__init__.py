@@ -170,6 +170,8 @@ def _checked_network(settings: Any) -> dict[str, Any]:
 
 def kind_of(settings: Any) -> type[Estimator]:
     """The estimator whose settings a file has; those of a network name no kind."""
+    if not isinstance(settings, dict):
+        raise SettingsError(f"expected settings by their names, got {settings!r}")
     kind = settings.get("kind")
     if kind is None:
         return ReduNetClassifier

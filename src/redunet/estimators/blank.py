@@ -41,7 +41,7 @@ def from_bytes(data: bytes) -> Estimator:
     tensors, content = storage.decode(data, _NAME)
     try:
         embedding = Embedding.from_state(content["embedding"], tensors)
-        settings = content["settings"]
+        settings = dict(content["settings"])
         model = estimator_named(settings.get("kind", "redunet"))._made_with(settings)
         model.features = embedding.features
         model.normalize, model.input_range = embedding.normalize, embedding.input_range

@@ -78,7 +78,7 @@ class Model:
         }
         try:
             model = cls(
-                checked(content["settings"]),
+                checked(dict(content["settings"])),
                 State(
                     Embedding.from_state(content["embedding"], small),
                     checked_names(content["feature_names"]),

@@ -97,7 +97,7 @@ def _read(
     ranks: Ranks,
 ) -> Model:
     content = header.content
-    settings = checked(content["settings"])
+    settings = checked(dict(content["settings"]))
     if settings != content["settings"]:
         raise DataError("it has other settings than a model of this version")
     labelled = _Classes(content["labels"], "", tensors, header)

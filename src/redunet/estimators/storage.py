@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,16 +60,11 @@ _LATER = {"self_labelled", "calibration"}
 
 T = TypeVar("T")
 
-MALFORMED = (
-    ReduNetError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What taking a model out of the content of a file may raise, where that is not one's own."""
+MALFORMED = (ReduNetError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""What taking a model out of the content of a file raises where that is not one's own.
+
+Not among them: memory that PyTorch cannot have, which is a RuntimeError, and faults of the program.
+"""
 
 
 def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Any) -> None:
@@ -116,7 +112,7 @@ def _decoded(data: Tensor, path: str | os.PathLike[str]) -> tuple[dict[str, Tens
         start = 8 + _header_length(data)
         tensors = {name: _view(data[start:], **facts) for name, facts in header.items()}
         version = entry["version"]
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except MALFORMED:
         raise ModelFileError(
             f"{path} is not a redunet model, or is damaged: take another copy of the file"
         ) from None
@@ -124,7 +120,7 @@ def _decoded(data: Tensor, path: str | os.PathLike[str]) -> tuple[dict[str, Tens
     content = entry.get("content")
     try:
         intact = _are(data, _parts(tensors, content))
-    except (LookupError, ValueError, TypeError, RuntimeError):
+    except MALFORMED:
         intact = False
     if not intact:
         raise ModelFileError(
@@ -151,8 +147,16 @@ def _header_length(data: Tensor) -> int:
 
 
 def _header_of(data: Tensor) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads(data[8 : 8 + _header_length(data)].numpy().tobytes())
-    return header
+    end = 8 + _header_length(data)
+    if end > len(data):
+        raise ValueError("the header ends beyond the file")
+    return _dictionary(json.loads(data[8:end].numpy().tobytes()))
+
+
+def _dictionary(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("expected names and values")
+    return value
 
 
 def _view(data: Tensor, dtype: str, shape: list[int], data_offsets: list[int]) -> Tensor:
@@ -160,7 +164,15 @@ def _view(data: Tensor, dtype: str, shape: list[int], data_offsets: list[int]) -
     begin, end = data_offsets
     if not 0 <= begin <= end <= len(data):
         raise ValueError("a tensor ends beyond the file")
-    return data[begin:end].view(_TORCH_DTYPES[dtype]).view(shape)
+    of_dtype = _TORCH_DTYPES[dtype]
+    if (
+        (data.storage_offset() + begin) % of_dtype.itemsize
+        or not all(type(side) is int and side >= 0 for side in shape)
+        or math.prod(side or 1 for side in shape) >= 2**63  # strides are in 64 bits
+        or math.prod(shape) * of_dtype.itemsize != end - begin
+    ):
+        raise ValueError("a tensor has another size than its shape")
+    return data[begin:end].view(of_dtype).view(shape)
 
 
 def _are(data: Tensor, parts: Iterable[memoryview]) -> bool:
@@ -285,12 +297,14 @@ def _of_header(path: str | os.PathLike[str], take: Callable[[Any], T]) -> T:
     try:
         with open_regular(path) as file:
             length = int.from_bytes(file.read(8), "little")
-            return take(json.loads(file.read(length)))
+            if length > os.fstat(file.fileno()).st_size:
+                raise ValueError("the header ends beyond the file")
+            return take(_dictionary(json.loads(file.read(length))))
     except FileAccessError:
         raise
     except OSError as error:
         raise FileAccessError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError):
+    except MALFORMED:
         raise ModelFileError(
             f"{path} is not a redunet model: take another copy of the file"
         ) from None

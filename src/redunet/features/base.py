@@ -98,6 +98,8 @@ def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor])
     """The feature map whose state was saved."""
     if kind not in _KINDS:
         raise DataError(f"expected a feature map among {', '.join(_KINDS)}, got {kind!r}")
+    if not isinstance(values, Mapping):
+        raise DataError(f"expected the values of a feature map by their names, got {values!r}")
     cls = _KINDS[kind]
     if hasattr(cls, "from_parts"):
         parts = {name: _part(name, values[name], tensors) for name in values}

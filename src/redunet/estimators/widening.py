@@ -10,6 +10,7 @@ from redunet.core.widening import widened
 from redunet.errors import DataError, SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.sharing import refuse_part
+from redunet.validation import whole_number
 
 AnyEstimator = TypeVar("AnyEstimator", bound=MomentEstimator)
 
@@ -25,8 +26,10 @@ def add_features(
     Parameters
     ----------
     model : estimator
-        Fitted on raw samples: ``features=None`` and ``normalize="sample"``.
+        Fitted on raw samples, ``features=None`` and ``normalize="sample"``, of which it remembers
+        moments of whole vectors: no `EnsembleClassifier`, and no `ShiftInvariantClassifier`.
     n_more : int
+        At least 1.
     names : sequence of n_more str, default=None
         Of the new features, for a model that was fitted with column names.
 
@@ -46,6 +49,12 @@ def add_features(
     """
     state = model._fitted()
     refuse_part(state.part, "add features to")
+    n_more = whole_number("n_more", n_more, least=1)
+    if not model.learns_vectors:
+        raise SettingsError(
+            f"expected a model of moments of vectors to add features to, got a "
+            f"{type(model).__name__}, which has {state.moments.of_what}: fit it with all features"
+        )
     if state.embedding.features is not None or state.embedding.normalize != "sample":
         raise SettingsError(
             f"expected a model of raw samples (features=None, normalize='sample') to add features "

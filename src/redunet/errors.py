@@ -8,6 +8,9 @@ line: what was expected, what came, what to do.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_CPU_ALLOCATOR = "DefaultCPUAllocator: can't allocate memory"
+"""What PyTorch says when the CPU's memory runs out, for which it has no type of error."""
+
 
 class ReduNetError(Exception):
     """Any error that this package raises on purpose."""
@@ -46,6 +49,20 @@ class FileAccessError(ReduNetError, OSError):
 
 class BusyError(FileAccessError):
     """A file that another process is changing, for longer than one can wait."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: PyTorch says so by an error of its own of the type RuntimeError.
+
+    Examples
+    --------
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("a mistake in memory.py"))
+    (True, False)
+    """
+    if isinstance(error, MemoryError):
+        return True
+    on_device = type(error).__name__ == "OutOfMemoryError"  # torch's, which is not imported here
+    return isinstance(error, RuntimeError) and (on_device or _CPU_ALLOCATOR in str(error))
 
 
 def did_you_mean(word: object, names: Iterable[object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,18 @@ def test_own_values(tmp_path: Path, model: Path) -> None:
     found = tuned(model, data, "--search", "ridge=0.1,10", "--search", "n_layers=0,1")
     assert found["planned"] == 5
     assert {one["ridge"] for one in found["candidates"]} == {100000.0, 0.1, 10.0}
+
+
+def test_candidates_that_fail_are_named(tmp_path: Path, model: Path) -> None:
+    data = write_csv(tmp_path / "held", HELD)
+    search = ("--search", "eps=1e-90,0.5", "--search", "ridge=0.1,10", "--search", "n_layers=1")
+    said = done("tune", model, data, *search, "--out", "here").stdout
+    assert re.search(r"^Failed: 2 of the candidates, as expected .*eps.*\.$", said, re.MULTILINE)
+    record = json.loads(Path("here/tune.json").read_text())
+    assert [one["accuracy"] is None for one in record["candidates"]] == [False] * 3 + [True] * 2
+    assert "failed" not in record["grid"]
+    done("report", "here/tune.json", "-o", "page.html")
+    assert "failed" in Path("page.html").read_text()
 
 
 def test_refusals(tmp_path: Path, model: Path) -> None:

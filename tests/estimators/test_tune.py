@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from redunet import DataError, ReduNetClassifier, SettingsError
+from redunet import DataError, NumericalError, ReduNetClassifier, SettingsError
 from redunet.core.readings import Reading, Readings
-from redunet.core.readouts import read_out
+from redunet.core.readouts import READOUTS, read_out, register
 from redunet.datasets import load
 from redunet.estimators import candidates, validation_samples
 from redunet.estimators.settings import Settings
 from redunet.features import Standardize
+from tests.fuzz.models import bounded_memory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -115,6 +117,63 @@ def test_a_quarter_is_enough_to_leave_a_hopeless_network(monkeypatch: pytest.Mon
     assert [one["accuracy"] is None for one in model.tuning_.candidates] == [False, True, True]
     parts = fitted(**POOR).tune(VX, VY, budget=60).tuning_
     assert parts.chosen == whole.chosen
+
+
+def test_a_candidate_that_fails_says_why_and_the_others_are_tried() -> None:
+    """Formerly it looked like one that was left as hopeless."""
+    model = fitted(**POOR)
+    search: dict[str, list[Any]] = {"eps": [1e-90, 1.0], "ridge": [0.01]}
+    first, second, third = model.tune(VX, VY, search=search).tuning_.candidates
+    assert (first["accuracy"], third["accuracy"]) > (0.8, 0.8)
+    assert second["accuracy"] is None
+    assert re.fullmatch(r"expected a positive definite matrix.*raise eps.*", second["failed"])
+    assert "failed" not in first | third
+
+
+def test_a_candidate_that_takes_too_much_memory_says_so() -> None:
+    model = fitted(**POOR, memory="1TB")
+    search: dict[str, list[Any]] = {"n_layers": [3000, 0], "ridge": [0.01]}
+    with bounded_memory():
+        found = model.tune(VX, VY, search=search).tuning_.candidates
+    assert found[1]["failed"] == "out of memory"
+    assert found[2]["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (NumericalError("expected another\nnetwork"), "expected another network"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "out of memory"),
+    ],
+    ids=str,
+)
+def test_a_read_out_that_fails_does_not_fail_the_others(error: Exception, reason: str) -> None:
+    def broken(*_: Any) -> Any:
+        raise error
+
+    model, search = fitted(**POOR), {"readout": ["discriminant", "broken", "coding"]}
+    register("broken", broken)
+    try:
+        _, *found = model.tune(VX, VY, search=search).tuning_.candidates
+    finally:
+        del READOUTS["broken"]
+    assert [one["readout"] for one in found] == search["readout"]
+    assert [one.get("failed") for one in found] == [None, reason, None]
+    assert [one["accuracy"] is None for one in found] == [False, True, False]
+
+
+def test_a_fault_of_the_program_is_no_failed_candidate() -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("a fault in the memory of fusions")
+
+    register("broken", broken)
+    try:
+        with pytest.raises(RuntimeError, match="a fault"):
+            fitted(**POOR).tune(VX, VY, search={"readout": ["broken"]})
+    finally:
+        del READOUTS["broken"]
 
 
 @pytest.mark.parametrize("whitening", [None, 0.1])

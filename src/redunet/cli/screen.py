@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -200,6 +201,8 @@ def tuned(found: Mapping[str, Any]) -> Lines:
         said += "; no candidate is ahead by more than 1.5 standard errors, so the settings stay."
     errors = [found[key] for key in ("calibration_error_before", "calibration_error")]
     lines = [said, "Calibration error there: {:.4f} before, {:.4f} now.".format(*errors)]
+    failed = Counter(one["failed"] for one in found["candidates"] if "failed" in one)
+    lines += [f"Failed: {n} of the candidates, as {why}." for why, n in failed.items()]
     if chosen:
         lines.append(f"Chosen: {', '.join(f'{key}={value}' for key, value in chosen.items())}.")
         wrote = f"Wrote {found['model']}"

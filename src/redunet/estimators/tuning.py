@@ -23,7 +23,12 @@ from redunet.errors import DataError, SettingsError
 from redunet.estimators.candidates import Candidates
 from redunet.estimators.checked_input import checked_labels, checked_samples
 from redunet.estimators.settings import Settings
-from redunet.estimators.validation_samples import Hits, ValidationSamples, standard_error
+from redunet.estimators.validation_samples import (
+    Hits,
+    Outcome,
+    ValidationSamples,
+    standard_error,
+)
 from redunet.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -57,7 +62,8 @@ class Tuning:
     samples : int
     candidates : list of dict
         The settings of each candidate, in the order in which they were tried, and its
-        ``accuracy``; None where a network was left after a quarter of the samples.
+        ``accuracy``; None where a network was left after a quarter of the samples, and where a
+        candidate failed, which then says in ``failed`` why.
     tried, planned : int
         Candidates that were tried, of how many.
     networks : int
@@ -153,13 +159,13 @@ def tune(
         readings = readings[: int(min(len(readings), limit.candidates - done))]
         done += len(readings)
         new = [one for one in readings if plan.settings(network, one) not in seen]
-        hits = samples.hits(network, new, _best(tried).hits) if new else []
-        for place, one in enumerate(new):
+        outcomes = samples.outcomes(network, new, _best(tried).hits) if new else []
+        for one, outcome in zip(new, outcomes, strict=True):
             settings = plan.settings(network, one)
             seen.add(settings)
-            if hits is not None:
-                tried.append(_Tried(settings, hits[place]))
-            described.append(_described(settings, None if hits is None else hits[place]))
+            if isinstance(outcome, np.ndarray):
+                tried.append(_Tried(settings, outcome))
+            described.append(_described(settings, outcome))
     progress("the settings chosen", 1.0)
     chosen = _winner(tried).settings
     if chosen != present:
@@ -243,8 +249,8 @@ def _copy(model: ReduNetClassifier) -> ReduNetClassifier:
     return other
 
 
-def _described(settings: Settings, hits: Hits | None) -> dict[str, Any]:
-    """A candidate for a table: the settings that matter to it, and its accuracy."""
+def _described(settings: Settings, outcome: Outcome) -> dict[str, Any]:
+    """A candidate for a table: the settings that matter, and its accuracy or why it failed."""
     shown: dict[str, Any] = {"n_layers": settings.n_layers}
     if settings.n_layers:
         for name in ("eps", "step", "step_kind", "sharpness", "sharpness_kind"):
@@ -254,4 +260,6 @@ def _described(settings: Settings, hits: Hits | None) -> dict[str, Any]:
         shown["n_components"] = settings.n_components
     elif settings.readout != "coding":
         shown["ridge"] = settings.ridge
-    return {**shown, "accuracy": None if hits is None else float(hits.mean())}
+    if isinstance(outcome, str):
+        return {**shown, "accuracy": None, "failed": outcome}
+    return {**shown, "accuracy": None if outcome is None else float(outcome.mean())}

@@ -15,7 +15,7 @@ from torch import Tensor
 from redunet.core.calibration import best_temperature, probabilities
 from redunet.core.readings import Reading, Readings
 from redunet.core.samples import Values
-from redunet.errors import ReduNetError
+from redunet.errors import ReduNetError, is_out_of_memory
 from redunet.estimators.checked_input import checked_samples
 from redunet.estimators.lazy import Network
 from redunet.estimators.metrics import calibration_error
@@ -28,6 +28,9 @@ MANY = 1000
 """Of so many samples a quarter is looked at first, and a network that is hopeless there left."""
 
 Hits = NDArray[np.bool_]
+
+Outcome = Hits | str | None
+"""Which samples a candidate labels correctly; why it failed; None where it was left as hopeless."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +69,10 @@ class ValidationSamples:
         Z = use.state.embedding.new(every[rows], dtype, use.device)
         return cls(model, rows, Z, classes[rows], use.device, use.memory)
 
-    def hits(
+    def outcomes(
         self, settings: Settings, readings: Sequence[Reading], best: Hits
-    ) -> list[Hits] | None:
-        """Which samples each reading of a network labels correctly.
-
-        None where that is hopeless, or the network cannot be computed.
+    ) -> list[Outcome]:
+        """What became of each reading of a network.
 
         Parameters
         ----------
@@ -83,20 +84,32 @@ class ValidationSamples:
         """
         try:
             network = self._network(settings)
-            labels = Readings(network.network, readings)
-        except ReduNetError:
-            return None
+        except Exception as error:  # noqa: BLE001 - raised again where it is unforeseen
+            return [_reason(error)] * len(readings)
+        try:
+            return self._hits(network, settings, readings, best)
+        except Exception as error:  # noqa: BLE001 - as above
+            reason = _reason(error)
+        if len(readings) == 1:
+            return [reason]
+        return [one for each in readings for one in self.outcomes(settings, [each], best)]
+
+    def _hits(
+        self, network: Network, settings: Settings, readings: Sequence[Reading], best: Hits
+    ) -> list[Outcome]:
+        """Which samples each reading labels correctly; None for each where that is hopeless."""
+        labels = Readings(network.network, readings)
 
         def right(part: slice) -> list[Hits]:
             Z = self._features(network, settings, part)
             return [one.cpu().numpy() == self.classes[part] for one in labels.labels(Z)]
 
         if len(self.rows) < MANY:
-            return right(slice(None))
+            return [*right(slice(None))]
         first = slice(len(self.rows) // 4)
         found = right(first)
         if all(_hopeless(one, best[first]) for one in found):
-            return None
+            return [None] * len(readings)
         others = right(slice(first.stop, None))
         return [np.concatenate(pair) for pair in zip(found, others, strict=True)]
 
@@ -126,6 +139,15 @@ class ValidationSamples:
         Z = Z if network.whitening is None else network.whitening.samples(Z)
         fused = network.fused(settings, settings.components(Z.shape[1]), self.memory)
         return fused.estimate(Z, Values(lambda features: features))
+
+
+def _reason(error: Exception) -> str:
+    """Why a candidate failed, in one line; what nobody foresaw is raised again."""
+    if is_out_of_memory(error):
+        return "out of memory"
+    if isinstance(error, ReduNetError):
+        return str(error)
+    raise error
 
 
 def _hopeless(hits: Hits, best: Hits) -> bool:

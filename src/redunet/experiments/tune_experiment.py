@@ -232,7 +232,7 @@ def record_of_model(found: Mapping[str, Any], out: Path, command: str) -> dict[s
     candidates = sorted(found["candidates"], key=lambda one: -(one["accuracy"] or 0))
     values: dict[str, dict[Any, None]] = {}
     for one in candidates:
-        for key in one.keys() - {"accuracy"}:
+        for key in one.keys() - {"accuracy", "failed"}:
             values.setdefault(key, {})[one[key]] = None
     record = {
         "kind": "tune",

@@ -46,6 +46,17 @@ def test_the_inverse_is_the_librarys_and_symmetric(d: int, rank: int | None) -> 
     assert float(log_det) == pytest.approx(float(torch.logdet(A)), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [1, 3, 200])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
+def test_matrices_without_a_factor_are_an_error_of_one_kind(
+    d: int, value: float, dtype: torch.dtype
+) -> None:
+    A = torch.stack([torch.eye(d, dtype=dtype), torch.full((d, d), value, dtype=dtype)])
+    with pytest.raises(NumericalError, match="expected a positive definite matrix"):
+        spd_inverse(A)
+
+
 @pytest.mark.parametrize("d", [97, 200, 288, 513])
 def test_a_stack_is_inverted_with_the_blocks_of_a_gpu(
     d: int, monkeypatch: pytest.MonkeyPatch

@@ -202,6 +202,14 @@ def test_a_precision_beyond_the_numbers(eps: float) -> None:
     assert state(model.set_params(eps=0.5).fit(X, y)) == state(fresh(eps=0.5).fit(X, y))
 
 
+@pytest.mark.parametrize("eps", [1e18, 1e19, 1e60, 1e100])
+def test_a_large_precision_of_relative_steps(eps: float) -> None:
+    """Steps are as large as α is small, and were too large for the fusions in bfloat16."""
+    model = fresh(eps=eps, n_layers=1, step_kind="relative").fit(X, y)
+    labels = model.set_params(exact=True).predict(X)
+    assert (model.set_params(exact=False).predict(X) == labels).all()
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -53,6 +53,9 @@ left out is then smaller than what rounding changes, in this fusion or in the on
 AFTER_CUT = 2.0**-12
 """The same after a fusion of cut classes, whose error is many times larger."""
 
+LARGEST_STEP = torch.finfo(torch.bfloat16).max
+"""Steps η = τ/α beyond are no numbers of the dtypes of fusions, of which there are then none."""
+
 PROBES = 128
 """How many samples are drawn from the moments to see which fusions are worth trying."""
 
@@ -115,6 +118,8 @@ def candidates(network: ReduNet, memory: int) -> list[Fusion]:
         if index in wanted:
             factors = len(steps) == 1 and isinstance(layer, LowRankLayer)
             found[index] = layer.fused(layer.step, torch.float64 if factors else torch.float32)
+    if sum(steps) > found[plans[0][0].middle].coding.alpha * LARGEST_STEP:
+        return []
     coarse, fine = reduced_dtypes(E.device.type)
 
     def fusion(plan: list[Block], dtype: torch.dtype, width: int = 0, share: float = 0.0) -> Fusion:

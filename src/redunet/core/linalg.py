@@ -168,7 +168,8 @@ def _invert_(A: Tensor, out: Tensor) -> list[Tensor]:
     if d <= _INVERTED_WHOLE[A.device.type != "cpu"]:
         factor, info = torch.linalg.cholesky_ex(A)
         if A.device.type == "cpu":
-            out.copy_(torch.cholesky_inverse(factor).mT)  # by columns, so as it lies
+            if not bool(info.any()):  # of no factor at all it would raise an error of its own
+                out.copy_(torch.cholesky_inverse(factor).mT)  # by columns, so as it lies
         else:  # cholesky_inverse takes one matrix after another there
             W = _inverse_factor(factor)
             mirror_(out.copy_(W.mT @ W))

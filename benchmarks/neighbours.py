@@ -1,7 +1,7 @@
 """What busy neighbours cost: ``python -m benchmarks.neighbours FOLDER``.
 
 A model is learnt, built and asked beside other programs that keep processors busy, with threads
-that soon sleep while they wait for each other, as `redunet` asks for, and with those that spin for
+that soon sleep while they wait for each other, as commands ask for, and with those that spin for
 longer, as is usual. Writes ``FOLDER/neighbours.json``. A fair share of two processors, among a
 process of two threads and n neighbours, is 2 / (2 + n) of them.
 """

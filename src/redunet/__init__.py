@@ -5,16 +5,10 @@ The public names, loaded on first use so that importing the package takes no tim
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from redunet._version import __version__
-
-# Threads of PyTorch that wait for each other shall soon sleep instead of spinning on: that is as
-# fast alone, and faster beside many busy programs. It holds where PyTorch is loaded after this.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 if TYPE_CHECKING:
     from redunet.core.construction import Schedule

@@ -6,6 +6,11 @@ import sys
 
 def main() -> None:
     """Run the command that the words of this process ask for, and end the process."""
+    # Threads of PyTorch that wait for each other shall soon sleep instead of spinning on: that is
+    # as fast alone, and faster beside busy programs. It is read when PyTorch is loaded. Programs
+    # that import the package decide for themselves, and for the processes that they start.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     try:
         from redunet import interrupts
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from redunet import DataError
 from redunet.encoders import NAMES, Encoder, EncoderId, encoder_of, known, open_encoder
+from redunet.encoders.base import Network
 from tests.tiny_encoders import WORDS, image_folder, text_folder
 
 needs_minilm = pytest.mark.skipif(
@@ -89,6 +91,73 @@ def test_the_bits_of_a_text_are_its_own(of_texts: Encoder, texts: list[str], see
 def test_the_bits_of_an_image_are_its_own(of_images: Encoder, seed: int) -> None:
     images = np.random.RandomState(1).randint(0, 256, (9, 20, 20, 3), dtype=np.uint8)
     bits_are_their_own(of_images, images, seed)
+
+
+def stub(vector: Any, device: str = "cpu", batch: Any = None) -> Encoder:
+    """An encoder of texts, each of which is a vector of one value, by a function."""
+    network = Network(lambda text: torch.full((1, 1), float(text)), lambda Z: vector(Z)[0], batch)
+    return Encoder(EncoderId("stub", "0" * 64), "texts", 1, lambda: network, device=device)
+
+
+@pytest.mark.parametrize("samples", [["1"], ["1", "2", "3"]])
+def test_encoding_leaves_the_threads_of_others_as_they_were(samples: list[str]) -> None:
+    """Another thread that begins meanwhile has as many as before, on which bits of layers depend"""
+    found: dict[str, list[Any]] = {"here": [], "other": [], "flags": []}
+
+    def vector(Z: torch.Tensor) -> torch.Tensor:
+        other = threading.Thread(target=lambda: found["other"].append(torch.get_num_threads()))
+        other.start()
+        other.join()
+        found["here"].append(torch.get_num_threads())
+        found["flags"].append(torch.backends.cudnn.deterministic)
+        return Z
+
+    before = torch.get_num_threads(), torch.backends.cudnn.deterministic
+    torch.set_num_threads(3)
+    try:
+        stub(vector)(samples)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before[0])
+    assert found == {
+        "here": [1] * len(samples),
+        "other": [3] * len(samples),
+        "flags": [before[1]] * len(samples),
+    }
+
+
+def test_calls_at_the_same_time_leave_the_flags_of_cudnn_as_they_were() -> None:
+    before = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
+    entered, left = threading.Event(), threading.Event()
+
+    def first(Z: torch.Tensor) -> torch.Tensor:
+        other.start()
+        entered.wait(0.3)  # in vain, as the second call waits for the first
+        return Z
+
+    def second(Z: torch.Tensor) -> torch.Tensor:
+        entered.set()
+        left.wait(10)
+        return Z
+
+    # The CPU by another name, whose calls go the way of a GPU's.
+    other = threading.Thread(target=lambda: stub(lambda Z: Z, "cpu:0", second)(["1"]))
+    stub(lambda Z: Z, "cpu:0", first)(["1"])
+    left.set()
+    other.join()
+    assert (torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark) == before
+
+
+def test_an_error_in_an_encoder_leaves_everything_as_it_was() -> None:
+    def fail(_: torch.Tensor) -> torch.Tensor:
+        raise ValueError("a fault")
+
+    before = torch.backends.cudnn.deterministic
+    for encoder in (stub(fail), stub(fail, "cpu:0"), stub(fail, "cpu:0", fail)):
+        for _ in range(2):
+            with pytest.raises(ValueError, match="a fault"):
+                encoder(["1"])
+    assert torch.backends.cudnn.deterministic is before
 
 
 def test_a_vector_is_the_mean_over_tokens_by_the_attention_mask(

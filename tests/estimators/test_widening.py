@@ -48,6 +48,7 @@ def test_the_number_of_features_to_add_is_a_whole_one(n_more: Any) -> None:
 
 
 def test_a_number_of_numpy_adds_as_many() -> None:
-    wide = add_features(ReduNetClassifier(n_layers=1).fit(X, y), np.int64(2))
+    two: Any = np.int64(2)
+    wide = add_features(ReduNetClassifier(n_layers=1).fit(X, y), two)
     zeros = ReduNetClassifier(n_layers=1).fit(np.pad(X, ((0, 0), (0, 2))), y)
     assert wide.to_bytes() == zeros.to_bytes()

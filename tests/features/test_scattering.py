@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import DataError, SettingsError
-from redunet.features import Scattering
+from redunet.features import Scattering, scattering
 
 NOISE = np.random.default_rng(0).integers(0, 256, (6, 32, 32), dtype=np.uint8)
 
@@ -209,6 +209,13 @@ def test_the_bits_of_an_image_are_its_own() -> None:
             assert torch.equal(features(batch), whole)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_wavelets_of_maps_that_are_gone_do_not_pile_up() -> None:
+    for side in range(16, 88, 4):
+        Scattering((side, side), J=3)(torch.zeros(1, side, side))
+    for cached in (scattering._wavelets, scattering._windows):
+        assert 0 < cached.cache_info().currsize <= (cached.cache_info().maxsize or 0) < 32
 
 
 def test_what_cannot_be_scattered_is_refused() -> None:

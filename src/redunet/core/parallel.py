@@ -21,15 +21,25 @@ Result = TypeVar("Result")
 _starting = Lock()
 
 
-def on_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+def on_threads(
+    work: Callable[[Part], Result], parts: Iterable[Part], never_here: bool = False
+) -> list[Result]:
     """The results of ``work`` for each part, in their order.
 
-    As many threads as PyTorch may use take the parts in turn; one part needs no thread. The
-    threads that other work of the process uses stay as many as they were.
+    As many threads as PyTorch may use take the parts in turn. The threads that other work of the
+    process uses stay as many as they were.
+
+    Parameters
+    ----------
+    work : callable
+    parts : iterable
+    never_here : bool, default=False
+        Whether one part is done on a thread of its own too, so that its products are computed by
+        one thread as those of many parts are. Otherwise it is done here, with all threads.
     """
     waiting = list(parts)
     threads = min(torch.get_num_threads(), len(waiting))
-    if threads < 2:
+    if threads < 2 and (not never_here or torch.get_num_threads() == 1):
         return [work(part) for part in waiting]
     with _starting:
         before, started = torch.get_num_threads(), Barrier(threads + 1)

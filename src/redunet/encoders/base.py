@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from redunet.core.parallel import on_threads
 from redunet.errors import DataError
 
 _LONGEST_NAME = 256
@@ -123,12 +124,15 @@ class Encoder:
         prepared = [network.prepare(sample) for sample in samples]
         if not prepared:
             return np.empty((0, self.n_features), dtype=np.float32)
-        threads = torch.get_num_threads() if self.device == "cpu" else 1
-        with _same_bits():
-            if self.device == "cpu" or network.batch is None:
-                found = self._one_by_one(prepared, threads)
-            else:
-                found = self._in_batches(prepared, network.batch)
+        if self.device == "cpu":
+            vectors = on_threads(self._vector, prepared, never_here=True)
+            found = torch.stack(vectors).numpy()
+        else:
+            with _same_algorithm():
+                if network.batch is None:
+                    found = torch.stack([self._vector(sample) for sample in prepared]).numpy()
+                else:
+                    found = self._in_batches(prepared, network.batch)
         if found.shape[1] != self.n_features or not np.isfinite(found).all():
             raise DataError(
                 f"expected {self.n_features} finite values a vector from the encoder "
@@ -136,13 +140,9 @@ class Encoder:
             )
         return found
 
-    def _one_by_one(self, prepared: list[Tensor], threads: int) -> NDArray[np.float32]:
-        def one(sample: Tensor) -> Tensor:
-            with torch.inference_mode():
-                return self.network.vector(sample.to(self.device)).cpu()
-
-        with ThreadPoolExecutor(max(1, threads)) as pool:
-            return torch.stack(list(pool.map(one, prepared))).numpy()
+    def _vector(self, sample: Tensor) -> Tensor:
+        with torch.inference_mode():
+            return self.network.vector(sample.to(self.device)).cpu()
 
     def _in_batches(
         self, prepared: list[Tensor], batch: Callable[[Tensor], Tensor]
@@ -157,18 +157,21 @@ class Encoder:
         return torch.cat(found).numpy()
 
 
+_one_at_a_time = Lock()
+"""Held while cuDNN's flags are changed: they are those of the whole process, so of two calls at
+once the later one would put back what the earlier one had set."""
+
+
 @contextmanager
-def _same_bits() -> Iterator[None]:
-    """Let an operation take one thread, and always the same algorithm, without rounding inputs."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.backends.cudnn.flags(
+def _same_algorithm() -> Iterator[None]:
+    """Let a GPU always take the same algorithm for an operation, without rounding inputs."""
+    with (
+        _one_at_a_time,
+        torch.backends.cudnn.flags(
             enabled=True, benchmark=False, deterministic=True, allow_tf32=False
-        ):
-            yield
-    finally:
-        torch.set_num_threads(threads)
+        ),
+    ):
+        yield
 
 
 def missing(name: str, extra: str, module: str | None) -> DataError:

@@ -14,9 +14,12 @@ from redunet.features import FeatureMap, Fourier
 from redunet.validation import checked_number, whole_number
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=2)  # of a model, and the same of one value, by which it is asked about
 def _fourier(seed: int, n_values: int, width: int, bandwidth: float) -> Fourier:
-    """A map whose frequencies, which take a while to draw, are drawn once."""
+    """A map whose frequencies, which take a while to draw, are drawn once for one model.
+
+    They take ``width * n_values`` numbers, and stay with the models that use them.
+    """
     return Fourier(seed, (n_values,), width, bandwidth)
 
 

@@ -16,7 +16,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -221,7 +221,7 @@ class Scattering:
         return rows @ (U @ columns.mT)
 
 
-@cache
+@lru_cache(maxsize=28)  # those of one map of the most scales that fit its sides: J = 7
 def _wavelets(shape: tuple[int, int], L: int, j: int, stride: int) -> Tensor:
     """Fourier transforms of the wavelets of scale j, known at every ``stride``-th place.
 
@@ -250,7 +250,7 @@ def _wavelets(shape: tuple[int, int], L: int, j: int, stride: int) -> Tensor:
     return spectra.repeat_interleave(2, dim=2)
 
 
-@cache
+@lru_cache(maxsize=16)  # those of one map of the most scales: of each side, at 1 + 7 strides
 def _windows(side: int, whole: int, J: int, stride: int, pool: int) -> Tensor:
     """Weights of places along a side in each cell: Tensor of shape (cells, places), whole."""
     n = math.ceil(side / 2**J)

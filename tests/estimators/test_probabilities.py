@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from redunet import ReduNetClassifier, SettingsError, from_recipe
+from redunet.core.calibration import DRAWN, best_temperature
 from redunet.datasets import load
 from redunet.estimators.metrics import calibration_error
 
@@ -46,6 +48,22 @@ def test_they_are_a_function_of_moments_and_settings(tmp_path: Path) -> None:
     exact = copy.copy(model).set_params(exact=True)
     assert exact.temperature_ == model.temperature_
     np.testing.assert_allclose(exact.predict_proba(X), model.predict_proba(X), atol=1e-3)
+
+
+def test_with_exact_the_temperature_is_found_by_every_layer() -> None:
+    model = ReduNetClassifier(n_layers=50, step_kind="relative", step=0.2).fit(X[TRAIN], Y[TRAIN])
+    assert len(model.fused_network_.fusions) >= 2
+    fused = model.temperature_
+    network, readout = model.network_, model.readout_
+    Z, classes = network.layers.new_samples(DRAWN)
+    scores = readout.scores(network.transform(Z, model.sharpness))
+    assert model.set_params(exact=True).temperature_ == best_temperature(scores, classes)
+    assert model.temperature_ != fused  # here; formerly it was the same
+    assert model.temperature_ == pytest.approx(fused, rel=0.01)
+    scores = torch.from_numpy(model.decision_function(X[HELD]))
+    expected = torch.softmax(scores / model.temperature_, dim=1)
+    np.testing.assert_array_equal(model.predict_proba(X[HELD]), expected)
+    assert model.set_params(exact=False).temperature_ == fused
 
 
 def test_a_temperature_that_is_set_is_used_and_saved(tmp_path: Path) -> None:

@@ -159,7 +159,9 @@ def predict(
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Scores by all layers; otherwise within 0.001, faster."),
+        typer.Option(
+            "--exact", help="Scores by all layers, slower; by default estimated within 0.001."
+        ),
     ] = False,
     encoder: EncoderName = None,
     text: Text = None,

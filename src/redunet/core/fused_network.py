@@ -361,7 +361,7 @@ class FusedNetwork:
 
 
 def same_label(before: Tensor, values: Tensor, factors: Factors) -> Tensor:
-    """Whether scores, (n, k), have the label of the whole network: (n,).
+    """Whether scores, (n, k), are estimated to have the label of the whole network: (n,).
 
     Where the margin between the best class and the next one is more than the error by the
     largest change of a margin, and the scores of the row differ by more than the same of the
@@ -382,7 +382,7 @@ def same_label(before: Tensor, values: Tensor, factors: Factors) -> Tensor:
 
 
 def close(before: Tensor, values: Tensor, factors: Factors) -> Tensor:
-    """Whether values, (n, m), are within `TOLERANCE`, of 1 or of the largest of a row: (n,)."""
+    """Whether values are estimated within `TOLERANCE`, of 1 or of a row's largest: (n,)."""
     scale = values.abs().amax(dim=1).double().clamp(min=1)
     return _error(values - before, values, factors) <= TOLERANCE * scale
 

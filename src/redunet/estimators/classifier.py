@@ -166,7 +166,11 @@ class ReduNetClassifier(
         self.tol = tol
 
     def predict(self, X: ArrayLike, reject: float | None = None) -> NDArray[Any]:
-        """The class of each sample, the same whether ``exact`` or not.
+        """The class of each sample.
+
+        Unless ``exact``, a fusion of the network answers where its estimated error, with a safety
+        factor, is too small to change the label. That labels are those of the whole network is
+        tested, not proved: see docs/exactness.md.
 
         Parameters
         ----------
@@ -205,7 +209,7 @@ class ReduNetClassifier(
         -------
         ndarray of shape (n, k), or (n,) for two classes
             For two classes, how much larger the second one's score is. Unless
-            ``exact``, within 0.001 of the sample's largest score, at least of 1.
+            ``exact``, estimated to be within 0.001 of the sample's largest score, at least of 1.
         """
         scores = self._use().answer(X, lambda one: Values(one.scores), same_label_and_close)
         if scores.shape[1] == 2:
@@ -217,7 +221,8 @@ class ReduNetClassifier(
         """The probability of each class: ndarray of shape (n, k), rows of sum 1.
 
         softmax(scores / T), with the scores of `decision_function` and T as
-        ``temperature_`` has it. Within 0.001, unless ``exact``.
+        ``temperature_`` has it. Unless ``exact``, estimated to be within 0.001 of those by the
+        whole network with the same T.
         """
         use = self._use()
         T = use.temperature()
@@ -274,7 +279,7 @@ class ReduNetClassifier(
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The network's features, on the unit sphere: ndarray of shape (n, d).
 
-        Within 0.001, unless ``exact``.
+        Unless ``exact``, estimated to be within 0.001.
         """
         features: NDArray[Any] = self._use().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
         return features
@@ -311,7 +316,11 @@ class ReduNetClassifier(
 
     @property
     def temperature_(self) -> float:
-        """T of the probabilities: ``temperature``, or what the moments tell where that is None."""
+        """T of the probabilities: ``temperature``, or what the moments tell where that is None.
+
+        Then it is found on samples drawn from the moments, by every layer with ``exact``, and
+        otherwise by the most accurate fusion, which may change the last of its three digits.
+        """
         return self._use().temperature()
 
     def _use(self) -> Use:

@@ -163,16 +163,17 @@ class Network:
             lambda: make(self.network, settings.readout, n_components, settings.ridge),
         )
 
-    def temperature(self, settings: Settings, n_components: int, memory: int) -> float:
+    def temperature(self, settings: Settings, n_components: int, memory: int, exact: bool) -> float:
         """T of probabilities softmax(scores / T): the one set, or one that the moments tell."""
 
         def found() -> float:
             Z, classes = self.network.layers.new_samples(DRAWN)
-            fused = self.fused(settings, n_components, memory)
-            scores = fused.estimate(Z, Values(self.readout(settings, n_components).scores))
+            plain = FusedNetwork(self.network, settings.confidence)  # without fusions
+            by = plain if exact else self.fused(settings, n_components, memory)
+            scores = by.estimate(Z, Values(self.readout(settings, n_components).scores))
             return best_temperature(scores, classes)
 
         if settings.temperature is not None:
             return settings.temperature
-        key = settings.confidence, settings.readout, n_components, settings.ridge
+        key = settings.confidence, settings.readout, n_components, settings.ridge, exact
         return self.kept.get("temperature", key, found)

@@ -221,9 +221,10 @@ class RunSettings(Declared):
     exact: bool = setting(
         False,
         flag,
-        """Whether every sample goes through every layer. Otherwise short fusions of the network
-        answer where they can. Labels are the same either way; scores, probabilities and features
-        may then differ by at most 0.001 (scores: of the sample's largest). Never saved.""",
+        """Whether every sample goes through every layer, also those by which a temperature is
+        found. Otherwise short fusions of the network answer where they can: with the same label,
+        and with scores, probabilities and features within 0.001 (scores: of the sample's largest),
+        by an estimate of each sample's error that is tested, not proved. Never saved.""",
         "bool",
     )
 

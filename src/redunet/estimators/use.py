@@ -127,7 +127,7 @@ class Use:
 
     def temperature(self) -> float:
         """T of the probabilities, found if it is neither set nor there yet."""
-        return self.built().temperature(self.settings, self._components, self.memory)
+        return self.built().temperature(self.settings, self._components, self.memory, self.exact)
 
     @property
     def _components(self) -> int:

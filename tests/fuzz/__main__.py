@@ -23,6 +23,7 @@ from tests.fuzz import (
     reading,
     receipts,
     serving,
+    unlabelled,
     writing,
 )
 
@@ -52,6 +53,7 @@ ATTACKS: dict[str, tuple[int, Callable[[int, int], list[str]]]] = {
     "interruptions at a bytecode": (10_000, interruptions.interrupt),
     "interruptions while loading": (1_000, interruptions.interrupt_loading),
     "operations compared with joint training": (100_000, operations.operate),
+    "self-labelled samples": (5_000, unlabelled.self_label),
     "SIGINT of learn": (1_000, interrupts.sigint_storm),
     "SIGKILL of learn and forget": (1_000, storm("command_storm")),
     "SIGKILL while writing": (1_000, storm("kill_storm")),

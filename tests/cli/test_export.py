@@ -109,6 +109,24 @@ def test_without_samples_some_are_made(model: Path, tmp_path: Path) -> None:
     assert "give real ones with --samples" in result.stderr
 
 
+@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
+@pytest.mark.parametrize(
+    "recipe",
+    ["embeddings", "embeddings-wide", "features", "tables", "directions", "images-fast"],
+)
+def test_every_recipe_is_exported_without_samples(recipe: str, suffix: str, tmp_path: Path) -> None:
+    data, few = write_csv(tmp_path / "t", ROWS), ("width=20",)
+    if recipe == "images-fast":
+        np.savez(tmp_path / "i.npz", X=np.repeat(np.repeat(IMAGES, 4, 1), 3, 2), y=WORDS)
+        data, few = tmp_path / "i.npz", ("n_filters=4", "n_components=3")
+    if recipe not in ("embeddings-wide", "images-fast"):
+        few = ()
+    settings = [word for one in few for word in ("--set", one)]
+    done("learn", tmp_path / "model", data, "--recipe", recipe, *settings)
+    found = done("export", tmp_path / "model", "-o", tmp_path / f"m.{suffix}", "--json")
+    assert json.loads(found.stdout)["samples"] >= 1024
+
+
 def test_a_torch_program(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "m.bin"
     words = ("-o", out, "--format", "torch", "--samples", tmp_path / "d.npz", "--json")

@@ -34,6 +34,7 @@ from redunet.estimators import (
 )
 from redunet.estimators.lazy import StreamingWarning
 from redunet.export import export, exporting, formats
+from redunet.export.checking import drawn_vectors
 from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import Form, forms, input_shape, program
@@ -375,6 +376,38 @@ def test_samples_that_are_made_pass_the_feature_map(tmp_path: Path) -> None:
     assert "the feature map, with means and deviations" in found.holds
     flat = ReduNetClassifier(n_layers=8, features=Flatten((8, 8))).fit(images, Y)
     assert "the feature map" in export(flat, tmp_path / "m.onnx").holds
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
+@pytest.mark.parametrize("features", [None, Standardize.learn(X)], ids=["vectors", "a map"])
+@pytest.mark.parametrize(
+    "scaling",
+    [{}, {"normalize": "constant"}, {"normalize": "class", "input_range": (0, 16)}],
+    ids=["sample", "constant", "class"],
+)
+def test_samples_are_made_whatever_the_scaling(
+    scaling: dict[str, Any], features: Any, suffix: str, tmp_path: Path
+) -> None:
+    if features is not None and "input_range" in scaling:
+        scaling = scaling | {"input_range": (-50, 50)}  # of standardized values
+    network = ReduNetClassifier(n_layers=2, features=features, **scaling)
+    estimators = [NearestMean, LinearDiscriminant, Ridge, SLDA, AIR, FeCAM]
+    for model in (network, *(one(features=features, **scaling) for one in estimators)):
+        model.fit(X[::2], Y[::2])
+        for alone in {False, features is not None}:
+            found = export(model, tmp_path / f"m.{suffix}", without_features=alone)
+            assert found.input_shape == (64,)
+            assert found.made.endswith("drawn from the moments")
+            assert found.samples > 1000
+
+
+def test_drawn_samples_have_the_second_moments_beside_the_constant() -> None:
+    model = NearestMean(normalize="constant").fit(X, Y)
+    made = model._fitted().embedding.vectors(drawn_vectors(model), "cpu")
+    plain = NearestMean(features=Flatten((65,)))  # of the same vectors, with the constant's column
+    plain.fit(model._fitted().embedding.vectors(X, "cpu").numpy(), Y)
+    wanted = torch.from_numpy(drawn_vectors(plain))
+    torch.testing.assert_close(made, wanted * wanted[:, -1:].sign(), rtol=0, atol=1e-7)
 
 
 def test_forms_of_a_closed_form_estimator() -> None:

@@ -16,6 +16,7 @@ from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import Label
 from redunet.core.second_moments import SecondMoments
 from redunet.estimators import Estimator
+from redunet.estimators.checked_input import constant
 from redunet.export.program import input_shape
 
 DRAWN = 1024
@@ -119,7 +120,7 @@ def _batches(answers: Answers, shape: tuple[int, ...]) -> Iterator[Floats]:
 
 
 def drawn_vectors(model: Estimator) -> Floats:
-    """Vectors with the second moments of the model's classes, within its range: (n, d)."""
+    """Samples for a model without a feature map, drawn from its classes' second moments: (n, d)."""
     moments = model.moments_
     tables = moments.groups if isinstance(moments, GroupedMoments) else (moments,)
     parts = [SecondMoments.of(one, torch.float64, "cpu").draw(DRAWN) for one in tables]
@@ -127,6 +128,9 @@ def drawn_vectors(model: Estimator) -> Floats:
     if model.input_range is not None:
         low, high = model.input_range
         Z = np.clip(Z * max(abs(low), abs(high)), low, high)
+    if model.normalize == "constant":  # the sample that becomes this vector, or its opposite
+        last = Z[:, -1:]
+        Z = Z[:, :-1] * constant(Z.shape[1] - 1) / np.where(last == 0, 1.0, last)
     return Z
 
 

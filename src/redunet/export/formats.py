@@ -77,6 +77,13 @@ def _onnx_running(data: bytes) -> Run:
 def _torch_written(
     program: Program, shape: tuple[int, ...], labels: Sequence[Label], about: dict[str, str]
 ) -> bytes:
+    # PyTorch warns of views, and may write all that they are views of.
+    views = {
+        name: buffer.clone(memory_format=torch.contiguous_format)
+        for name, buffer in program.state_dict().items()
+        if not buffer.is_contiguous() or buffer.untyped_storage().nbytes() != buffer.nbytes
+    }
+    program.load_state_dict(views, strict=False, assign=True)
     samples = torch.rand(2, *shape, dtype=torch.float64)
     exported = torch.export.export(
         program, (samples,), dynamic_shapes=({0: torch.export.Dim("n", min=1)},), strict=False

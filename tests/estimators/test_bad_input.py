@@ -126,7 +126,7 @@ BAD_Y: dict[str, tuple[Any, type[Exception], str]] = {
     "bool-objects": (np.array([True, False] * (N // 2), dtype=object), ValueError, "abel"),
     "bytes": (np.array([b"a"] * N), TypeError, "bytes"),
     "dates": (np.array(["2020-01-01"] * N, dtype="M8[D]"), TypeError, "int or str, got datetime"),
-    "missing": (pd.Series(["a", pd.NA] * (N // 2), dtype="string"), TypeError, "NA"),
+    "missing": (pd.Series(["a", pd.NA] * (N // 2), dtype="string"), ValueError, "none for 12"),
 }
 BAD_Y |= {
     "uint64": (y.astype(np.uint64) + np.uint64(2**63), ValueError, "64 bits.*got 922337203685477"),

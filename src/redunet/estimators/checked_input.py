@@ -21,6 +21,7 @@ from redunet.core.grid import OnGrid, range_on_grid, unit_grid, unit_rows, withi
 from redunet.core.labels import Label, check_labels
 from redunet.core.moments import ClassMoments
 from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
+from redunet.estimators.column_types import check_label_types, check_types
 from redunet.estimators.settings import InputSettings
 from redunet.features import FeatureMap, Flatten, restore
 
@@ -168,9 +169,13 @@ def checked_samples(X: ArrayLike, features: FeatureMap | None, estimator: Any) -
     """Samples as an array of shape (n, values), finite, of their own dtype, not copied."""
     X = _unmasked(_array_of_tensor(X), "samples")
     with one_line_errors():
+        check_types(X)
         rows: NDArray[Any] = check_array(
             X, dtype="numeric", allow_nd=features is not None, estimator=estimator
         )
+        check_types(rows)
+        if rows.dtype.kind == "O":  # of lists, and of data frames with columns of several types
+            rows = rows.astype(np.float64)
     if features is None:
         return rows
     shape = rows.shape[1:]
@@ -192,6 +197,7 @@ def checked_labels(y: ArrayLike, n_samples: int) -> list[Label]:
             "a classifier requires y to be passed, but the target y is None: pass labels"
         )
     y = _unmasked(_array_of_tensor(y), "labels")
+    check_label_types(y)
     if isinstance(y, list | tuple):  # NumPy would make one type of them
         kinds = sorted({_kind(label) for label in y})
         if len(kinds) > 1:

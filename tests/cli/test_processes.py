@@ -165,13 +165,24 @@ def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     from redunet.cli.app import main
 
     part = write_part(tmp_path / "a.npz", slice(0, 20))
-    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+    import torch
+
+    ours = RuntimeError("a mistake about memory")
+    for error in (
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        ours,
+    ):
 
         def fail(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
         monkeypatch.setattr("redunet.estimators.MomentEstimator.partial_fit_batches", fail)
         result = CliRunner().invoke(main, ["learn", str(tmp_path / "m"), str(part)])
+        if error is ours:
+            assert result.exception is ours
+            continue
         assert result.exit_code == 1
         assert result.stderr == f"redunet: out of memory; {tmp_path / 'm'} is as it was\n"
     assert "No such file" in refused("learn", tmp_path / "m", tmp_path / "none.npz")

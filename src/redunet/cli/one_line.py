@@ -39,6 +39,9 @@ _OF_THE_PLACE = {
     errno.EROFS,
 }
 
+_CPU_ALLOCATOR = "DefaultCPUAllocator: can't allocate memory"
+"""With which PyTorch reports that main memory ran out, as a RuntimeError without a type."""
+
 
 class _StoppedError(Exception):
     """Ctrl-C, under a name that Typer leaves alone."""
@@ -118,15 +121,23 @@ def _exit_code(error: BaseException | None) -> int:
         return 2
     if isinstance(error, _UsageError):
         return _usage(error)
-    if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "memory" in str(error)
-    ):
+    if _out_of_memory(error):
         note(f"out of memory; {interrupts.state()}")
         return 1
     if isinstance(error, OSError) and error.errno in _OF_THE_PLACE and error.filename is not None:
         note(f"cannot use {error.filename}: {error.strerror}")
         return 2
     raise error
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out; PyTorch has a type of error for a device's memory alone."""
+    if isinstance(error, MemoryError):
+        return True
+    torch: Any = sys.modules.get("torch")  # which many commands never import
+    if torch is None or not isinstance(error, RuntimeError):
+        return False
+    return isinstance(error, torch.OutOfMemoryError) or _CPU_ALLOCATOR in str(error)
 
 
 def _usage(error: Any) -> int:

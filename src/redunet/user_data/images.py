@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from redunet.errors import DataError, FileAccessError
-from redunet.user_data.pixels import BadImageError, is_colour, pixels, resized
+from redunet.user_data.pixels import BadImageError, OtherImageError, is_colour, pixels, resized
 from redunet.user_data.source import Batch, Source, Wanted, listed, rows_at_a_time
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
@@ -39,7 +39,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
 
     def batches() -> Iterator[Batch]:
         left_out.clear()
-        shape, start, animated = wanted.shape, 0, []
+        shape, start, animated, others = wanted.shape, 0, [], 0
         while start < len(files):
             step = rows_at_a_time(math.prod(shape)) if shape else 1
             images, kept = [], []
@@ -51,6 +51,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
                         image, has_frames = pixels(file, shape)
                 except BadImageError as error:
                     left_out.append(f"{_shown(file)} ({error})")
+                    others += isinstance(error, OtherImageError)
                     continue
                 if has_frames:
                     animated.append(_shown(file))
@@ -62,7 +63,7 @@ def open_images(path: Path, wanted: Wanted) -> Source:
                 y = np.array([label for _, label in kept]) if labelled else None
                 share = min(1.0, start / len(files))
                 yield Batch(np.stack(images), y, [_shown(file) for file, _ in kept], share)
-        _judge(path, len(files), left_out, wanted)
+        _judge(path, len(files), left_out, wanted, others)
         notes[:] = [_first_frames(animated)] if animated else []
 
     return Source(path, batches, left_out=left_out, notes=notes, holds="images", n_pieces=n_files)
@@ -92,15 +93,18 @@ def _first_frames(animated: list[str]) -> str:
     )
 
 
-def _judge(path: Path, n_files: int, left_out: list[str], wanted: Wanted) -> None:
-    """Name and count the images that could not be used, where they are too many."""
+def _judge(path: Path, n_files: int, left_out: list[str], wanted: Wanted, others: int) -> None:
+    """Name and count the images that could not be used, where they are too many.
+
+    So many others could be used if they were scaled and converted.
+    """
     if len(left_out) <= wanted.most_bad * n_files and len(left_out) < n_files:
         return
     if not left_out:
         return
     more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
     remedy = "mend or remove them"
-    if not wanted.resize and any(", expected " in one for one in left_out):
+    if others and not wanted.resize:
         remedy += (
             ", or create the model with --encoder efficientnet-lite0 --recipe embeddings, or with "
             "--resize 32, which scale and crop all images"

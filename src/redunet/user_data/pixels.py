@@ -30,6 +30,10 @@ class BadImageError(Exception):
     """One image that cannot be used, and why."""
 
 
+class OtherImageError(BadImageError):
+    """One image that could be used if it were scaled and converted."""
+
+
 def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8], bool]:
     """The pixels of an image that is grey or RGB, and not transparent, turned as EXIF data says.
 
@@ -52,9 +56,9 @@ def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8]
         found = found[::-1] if on_its_side else found
         found = (*found, 3) if mode == "RGB" else found
         if mode is None:
-            raise BadImageError(f"mode {image.mode}, expected L or RGB, not transparent")
+            raise OtherImageError(f"mode {image.mode}, expected L or RGB, not transparent")
         if shape is not None and found != shape:
-            raise BadImageError(f"{_size(found)}, expected {_size(shape)}")
+            raise OtherImageError(f"{_size(found)}, expected {_size(shape)}")
         if image.height * image.width > MOST_VALUES:
             raise BadImageError(f"more than {MOST_VALUES:,} pixels")
         frames = _has_frames(image)

@@ -16,7 +16,7 @@ from redunet.cli import streams
 from redunet.cli.help_text import shown_help, without_types
 from redunet.cli.on_ranks import check_command
 from redunet.cli.terminal import note
-from redunet.errors import GroupError, ReduNetError
+from redunet.errors import GroupError, ReduNetError, is_out_of_memory
 
 EXIT_CODES = (
     "Exit codes: 0, done; 1, stopped before the end, by Ctrl-C, out of memory, or because the "
@@ -38,9 +38,6 @@ _OF_THE_PLACE = {
     errno.EPERM,
     errno.EROFS,
 }
-
-_CPU_ALLOCATOR = "DefaultCPUAllocator: can't allocate memory"
-"""With which PyTorch reports that main memory ran out, as a RuntimeError without a type."""
 
 
 class _StoppedError(Exception):
@@ -121,23 +118,13 @@ def _exit_code(error: BaseException | None) -> int:
         return 2
     if isinstance(error, _UsageError):
         return _usage(error)
-    if _out_of_memory(error):
+    if is_out_of_memory(error):
         note(f"out of memory; {interrupts.state()}")
         return 1
     if isinstance(error, OSError) and error.errno in _OF_THE_PLACE and error.filename is not None:
         note(f"cannot use {error.filename}: {error.strerror}")
         return 2
     raise error
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; PyTorch has a type of error for a device's memory alone."""
-    if isinstance(error, MemoryError):
-        return True
-    torch: Any = sys.modules.get("torch")  # which many commands never import
-    if torch is None or not isinstance(error, RuntimeError):
-        return False
-    return isinstance(error, torch.OutOfMemoryError) or _CPU_ALLOCATOR in str(error)
 
 
 def _usage(error: Any) -> int:

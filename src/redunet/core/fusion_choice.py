@@ -248,7 +248,8 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[
 
 def reduced_dtypes(device: str) -> tuple[torch.dtype, torch.dtype]:
     """The dtypes of the first fusion and of the others: those whose products are fast here."""
-    fast = device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"  # with which oneDNN takes bfloat16
+    fast = device != "cpu" or (wide and torch.backends.mkldnn.is_available())
     return (torch.bfloat16 if fast else torch.float32), torch.float32
 
 

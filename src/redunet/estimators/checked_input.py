@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _get_feature_names, check_array, column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from torch import Tensor
 
 from redunet.core.grid import OnGrid, range_on_grid, unit_grid, unit_rows, within_range
@@ -160,8 +161,10 @@ def constant(d: int) -> float:
 
 def column_names(X: ArrayLike) -> tuple[str, ...] | None:
     """The column names of samples, where they have some and all of them are str."""
+    nobody = BaseEstimator()  # which is told the names
     with one_line_errors():
-        names = _get_feature_names(X)
+        validate_data(nobody, X, skip_check_array=True, ensure_2d=False)
+    names = getattr(nobody, "feature_names_in_", None)
     return None if names is None else tuple(names)
 
 

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,19 +27,6 @@ from redunet.features import FeatureMap
 T = TypeVar("T")
 
 _NOT_CALLERS = tuple(os.path.join(one.__path__[0], "") for one in (redunet, sklearn))
-
-
-_SHOWN = (
-    "classes_",
-    "class_counts_",
-    "encoder_",
-    "feature_map_",
-    "feature_names_in_",
-    "n_features_in_",
-    "n_features_out_",
-    "self_labelled_counts_",
-)
-"""Attributes of a fitted model that are known without computing anything."""
 
 
 class Kept:
@@ -304,15 +290,12 @@ class Fitted(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._state_or_none() is not None
 
-    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """What scikit-learn shows of a fitted model in a notebook: nothing that is computed for it.
+    def _get_fitted_attr_html(self, doc_link: str = "") -> dict[str, Any]:
+        """No attributes for scikit-learn to show in a notebook: it would have all of them computed.
 
-        By default it asks for every attribute, the network among them.
+        The network among them. Nothing of scikit-learn's is called, and no other way is known.
         """
-        values = {name: getattr(self, name) for name in _SHOWN if hasattr(self, name)}
-        found = BaseEstimator._get_fitted_attr_html(SimpleNamespace(**values), doc_link)
-        found.estimator_class = type(self)
-        return found
+        return {}
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

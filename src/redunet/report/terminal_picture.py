@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
@@ -38,9 +37,7 @@ SESSIONS = {
 }
 """What is typed in each picture."""
 
-_FORMAT = re.sub(
-    r"@font-face \{\{.*?\}\}\s*|<!--.*?-->\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL
-).replace("Fira Code", "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono")
+_FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono"
 
 
 def picture(commands: Sequence[str], folder: Path, columns: int = COLUMNS) -> str:
@@ -61,7 +58,9 @@ def picture(commands: Sequence[str], folder: Path, columns: int = COLUMNS) -> st
         for line in printed(command, folder, columns).splitlines():
             screen.print(Text.from_ansi(line))
     screen.print()  # the last line would touch the edge
-    return screen.export_svg(title="", theme=SVG_EXPORT_THEME, code_format=_FORMAT)
+    svg = screen.export_svg(title="", theme=SVG_EXPORT_THEME)
+    without = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    return without.replace("Fira Code", _FONTS)
 
 
 def printed(command: str, folder: Path, columns: int) -> str:

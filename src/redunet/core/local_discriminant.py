@@ -34,7 +34,8 @@ LOCALITY = 4.5
 """β: a class at the mean distance has a weight of 1 % of that of the class itself."""
 
 POOLED = 0.5
-"""The share of W + ρI in the covariance of each class."""
+"""The share of W + ρI in the covariance of each class. Chosen by hand: as much of all classes as of
+those nearby, with which the read-out was right on 0.958 of CLINC150, the linear one on 0.949."""
 
 SMALLEST = 1e-9
 """Directions that tell means apart less than this share of the best one are left out."""
@@ -47,7 +48,9 @@ BATCH_BYTES = 2**25
 
 WIDEST, MARGIN = 8, 24.0
 """`LocalDiscriminant.scores_of_likely` bounds the scores of classes by so many of their widest
-directions, and computes those that may be less than so many nats below the best."""
+directions, and computes those that may be less than so many nats below the best. A class at the
+margin has a probability below e⁻²⁴ = 4·10⁻¹¹, which float32 rounds away beside 1. The number of
+directions was chosen by hand: of the 150 classes of CLINC150, one or two are then computed."""
 
 ROUNDING = 1e-3
 """By so much a bound in float32 is too large at most."""

@@ -37,7 +37,8 @@ from redunet.errors import DataError, did_you_mean
 
 _ROOM = 2**29
 """Bytes that second moments may take as matrices although their columns would do: sums of matrices
-are faster by far."""
+are faster by far. Chosen by hand: half a GiB is little on machines that learn so many features, and
+enough for 16 classes of 2,048."""
 
 _WAITING = 2**28
 """Bytes of samples that may wait to be learnt where second moments are not in memory."""

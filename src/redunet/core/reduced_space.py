@@ -22,8 +22,9 @@ from redunet.core.moments import ClassMoments
 from redunet.core.ranks import ALONE, Ranks
 from redunet.core.rate import Coding, Rate
 
-WORTHWHILE = 0.95
-"""Dimensions are reduced where at most this share of them remains."""
+REDUCED_UP_TO = 0.95
+"""Dimensions are reduced where at most this share of them remains: products of matrices then take
+at most 0.95³ = 0.86 of the time. MNIST, of whose pixels a twelfth is always 0, gains by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +61,9 @@ class ReducedSpace:
         features = has.nonzero()[:, 0].to(device)
         basis = None
         if ranks.size == 1:
-            basis = _basis(moments, features, int(WORTHWHILE * len(features)))
+            basis = _basis(moments, features, int(REDUCED_UP_TO * len(features)))
         size = len(features) if basis is None else basis.shape[1]
-        return cls(d, features, basis) if size + 1 <= WORTHWHILE * d else None
+        return cls(d, features, basis) if size + 1 <= REDUCED_UP_TO * d else None
 
     def to(self, dtype: torch.dtype, device: str) -> ReducedSpace:
         """The same space with its tensors in a dtype and on a device."""

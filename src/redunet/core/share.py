@@ -13,7 +13,8 @@ from redunet.core.ranks import ALONE, Ranks
 from redunet.errors import SettingsError
 
 FACTORED_UP_TO = 0.4
-"""A class of a rank up to this share of d is built and applied faster as a factor."""
+"""A class of a rank up to this share of d is built and applied faster as a factor. By operations
+alone it would be 0.69 in layers and 0.5 in answers (see `cost`); chosen by hand below both."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -78,6 +79,37 @@ def test_the_demo_needs_nothing_and_leaves_nothing(tmp_path: Path) -> None:
         running.terminate()  # at once: whoever knows the address can end the server in good order
         assert running.wait(20) == 0
     assert list(tmp_path.glob("redunet-*")) == []
+
+
+def test_ctrl_c_at_the_start_of_the_demo_leaves_nothing(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "redunet", "serve", "--demo", "--port", "0"]
+    places = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=places) as running:
+        for _ in range(6000):  # until the folder of the demo is there, which is written then
+            if list(tmp_path.glob("redunet-*")) or running.poll() is not None:
+                break
+            time.sleep(0.005)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert (running.returncode, said.count("\n")) == (1, 1), said
+    assert "stopped; all changes that were answered are in the file" in said
+    assert list(tmp_path.glob("redunet-*")) == []
+
+
+def test_a_model_of_which_no_network_can_be_built_is_served(path: Path) -> None:
+    small_model().partial_fit(np.zeros((1, X.shape[1])), ["zero"]).save(path)
+    words = [sys.executable, "-m", "redunet", "serve", str(path), "--port", "0"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert "Serving " in running.stdout.readline()
+        said = running.stderr.readline()
+        running.terminate()
+        running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert said.startswith(f"redunet: no network can be built of {path}, so nothing is answered")
 
 
 def test_packages_that_are_missing_are_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

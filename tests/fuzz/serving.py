@@ -24,7 +24,6 @@ from redunet import ReduNetClassifier
 from redunet.estimators import load
 from tests.serve.running import TOKEN, Client, X, small_model
 
-_CLIENTS = 4
 _SAMPLES = 3
 Samples = dict[str, list[list[float]]]
 
@@ -120,7 +119,7 @@ def expected(sequences: list[Sequence]) -> bytes:
     return (model.partial_fit(np.array(rows), labels) if rows else model).to_bytes()
 
 
-def kill(n: int, seed: int) -> list[str]:
+def kill(n: int, seed: int, clients: int = 4) -> list[str]:
     """Kill a server n times at random moments; what was answered must be in the file, once."""
     faults: list[str] = []
     rng = random.Random(seed)
@@ -128,13 +127,13 @@ def kill(n: int, seed: int) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.safetensors")
             small_model().save(path)
-            faults += [f"{number}: {one}" for one in _killed(path, rng)]
+            faults += [f"{number}: {one}" for one in _killed(path, rng, clients)]
     return faults
 
 
-def _killed(path: Path, rng: random.Random) -> list[str]:
+def _killed(path: Path, rng: random.Random, clients: int) -> list[str]:
     faults: list[str] = []
-    sequences = [Sequence(place) for place in range(_CLIENTS)]
+    sequences = [Sequence(place) for place in range(clients)]
     with process(path) as (running, client):
         threads = [
             threading.Thread(target=one.run, args=(client, random.Random(rng.random()), 10**6))

@@ -16,10 +16,11 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
-from redunet.estimators import NearestMean, load
+from redunet.estimators import Estimator, NearestMean, load
 from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten
-from redunet.serve.served import Served, Version
+from redunet.serve.served import Served
+from redunet.serve.versions import Found, built
 from redunet.user_data.model_receipts import verify
 from tests.serve.running import CENTRES, RNG, TOKEN, Client, X, Y, serving, small_model
 
@@ -104,38 +105,6 @@ def test_merging_and_downloading(client: Client, path: Path, tmp_path: Path) -> 
     assert found["error"] == "expected a model of redunet, got nearest-mean"
 
 
-def test_a_key_counts_once_and_survives_the_server(path: Path) -> None:
-    body = {"samples": X[45:].tolist(), "label": "dog"}
-    key = {"Idempotency-Key": "one"}
-    with serving(path) as client:
-        first = client.send("POST", "/v1/learn", body, key)[1]
-        again = client.send("POST", "/v1/learn", body, key)[1]
-        assert (first["repeated"], again["repeated"]) == (False, True)
-        assert again["sha256"] == first["sha256"]
-        other = client.send("POST", "/v1/learn", {**body, "label": "elk"}, key)
-        assert other[0] == 409
-    with serving(path) as client:
-        again = client.send("POST", "/v1/learn", body, key)[1]
-        assert again["repeated"]
-        assert client.send("GET", "/v1/model")[1]["samples"] == 60
-        assert client.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[0] == 200
-        assert client.send("GET", "/v1/model")[1]["samples"] == 75
-    log = next(path.parent.glob(".redunet-requests-*"))
-    assert b"dog" not in log.read_bytes()
-    assert b"one" not in log.read_bytes().replace(b'"done"', b"")
-
-
-def test_two_servers_of_one_model_count_a_key_once(path: Path) -> None:
-    key = {"Idempotency-Key": "one"}
-    body = {"sample": X[50].tolist(), "label": "dog"}
-    with serving(path) as one, serving(path) as other:
-        assert not one.send("POST", "/v1/learn", body, key)[1]["repeated"]
-        assert other.send("POST", "/v1/learn", body, key)[1]["repeated"]
-        assert not other.send("POST", "/v1/forget", {"classes": ["cat"]})[1]["repeated"]
-        found = one.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[1]
-        assert found["samples"] == 32
-
-
 def test_the_command_line_may_change_the_file_meanwhile(client: Client, path: Path) -> None:
     model = load(path)
     model.forget(["bee"])
@@ -157,15 +126,15 @@ def test_the_command_line_may_change_the_file_meanwhile(client: Client, path: Pa
 def test_the_old_network_answers_while_the_new_one_is_built(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build, go, reached = Served._built, threading.Event(), threading.Event()
+    go, reached = threading.Event(), threading.Event()
 
-    def slow(served: Served, version: Version) -> Version:
-        if version.number > 1:
+    def slow(model: Estimator) -> Found:
+        if len(model.moments_) > 3:
             reached.set()
             go.wait(30)
-        return build(served, version)
+        return built(model)
 
-    monkeypatch.setattr(Served, "_built", slow)
+    monkeypatch.setattr("redunet.serve.served.built", slow)
     with serving(path) as client:
         before = sha256(path)
         learnt = client.send("POST", "/v1/learn", {"sample": X[50].tolist(), "label": "dog"})[1]
@@ -320,25 +289,13 @@ def test_many_clients_at_once_end_like_the_same_changes_in_order(path: Path) -> 
     assert TOKEN not in path.read_bytes().decode("latin-1")
 
 
-def test_keys_are_dropped_after_a_day(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = {"sample": X[50].tolist(), "label": "dog"}
-    with serving(path) as client:
-        client.send("POST", "/v1/learn", body, {"Idempotency-Key": "one"})
-    log = next(path.parent.glob(".redunet-requests-*"))
-    assert len(log.read_bytes().splitlines()) == 2
-    assert log.stat().st_mode & 0o777 == 0o600
-    monkeypatch.setattr("redunet.serve.idempotency.HOURS", 0)
-    with serving(path):
-        assert log.read_bytes() == b""
-
-
 def test_a_model_file_that_is_gone_is_not_made_again(path: Path) -> None:
     with serving(path) as client:
         path.unlink()
         body = {"sample": X[50].tolist(), "label": "dog"}
         status, found = client.send("POST", "/v1/learn", body)
-        assert status == 507
-        assert "No such file" in found["error"]
+        assert status == 503
+        assert found["error"] == "cannot read model.safetensors: No such file or directory"
         assert not path.exists()
         assert client.send("POST", "/v1/predict", {"sample": X[0].tolist()})[0] == 200
 

@@ -14,7 +14,7 @@ from redunet.cli.answers import Quiet
 from redunet.cli.options import Device, Memory
 from redunet.cli.own_data import EncoderName
 from redunet.cli.receipts import SignKey, receipts_of
-from redunet.cli.terminal import say
+from redunet.cli.terminal import note, say
 from redunet.errors import SettingsError
 
 
@@ -82,6 +82,7 @@ def serve(
 
     if model is None and not demo:
         raise SettingsError("expected a model file to serve, or --demo, got neither")
+    interrupts.begin("all changes that were answered are in the file")
     with ExitStack() as stack:
         if model is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="redunet-"))
@@ -103,12 +104,13 @@ def serve(
             device=device,
             memory=memory,
         )
-        interrupts.begin("all changes that were answered are in the file")
         server = Server(model, options)
         secret = "" if read_only or token_file is not None else f"#token={options.token}"
 
         def announce() -> None:
             say(f"Serving {model} at {server.url}{secret}")
+            if why := server.service.served.failed:
+                note(f"no network can be built of {model}, so nothing is answered yet: {why}")
             if secret and not quiet:
                 say("Whoever has this address can change the model. Ctrl-C ends the server.")
 

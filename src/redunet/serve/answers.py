@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from redunet.errors import ReduNetError, SettingsError
 from redunet.estimators import ReduNetClassifier
-from redunet.serve.served import Version
+from redunet.serve.versions import Version
 
 MOST_ROWS = 1024
 """Samples of several requests that go together."""

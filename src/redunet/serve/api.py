@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from io import BytesIO
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import FastAPI, File, Form, Header, Query, Request, UploadFile
@@ -16,7 +19,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from redunet._version import __version__
-from redunet.errors import ReduNetError
+from redunet.journal import Journal
 from redunet.serve import inputs, page, schemas
 from redunet.serve.answers import FullError
 from redunet.serve.gate import App, Gate, Message, Receive, Rules, Scope, Send
@@ -58,7 +61,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         408: "The body came too slowly.",
         413: "The body is too large.",
         422: "Something in the request cannot be used; nothing was changed.",
-        429: "Too many requests wait; nothing was changed.",
+        429: "Too many requests wait, or for too long; nothing was changed.",
+        503: "The model's file or network is not as it must be; nothing was changed.",
     }.items()
 }
 _CHANGE_PROBLEMS = {
@@ -109,9 +113,7 @@ async def _watch(service: Service) -> None:
     """Take over what other processes write to the file."""
     while True:
         await asyncio.sleep(_WATCH)
-        if not service.served.is_current():
-            with suppress(ReduNetError, OSError):  # seen by /health, and tried again
-                await service.in_thread(service.served.refresh)
+        await asyncio.to_thread(service.served.problem)  # seen by /health
 
 
 def _answers(app: FastAPI, service: Service) -> None:
@@ -178,12 +180,9 @@ def _changes(app: FastAPI, service: Service) -> None:
         what: str, files: list[UploadFile], labels: list[str], key: str | None, wait: bool
     ) -> Response:
         opened = _opened(files)
-        parts = [
-            what.encode(),
-            json.dumps(labels).encode(),
-            *await service.in_thread(_contents, opened),
-        ]
-        one = request_of(key, *parts) if key else None
+        named = [part for name, file in opened for part in (name.encode("utf-8", "replace"), file)]
+        about = what.encode(), json.dumps(labels).encode()
+        one = await service.in_thread(request_of, key, *about, *named)
         return as_json(
             await service.in_thread(service.change_files, what, opened, labels, one, wait)
         )
@@ -241,11 +240,8 @@ def _facts(app: FastAPI, service: Service) -> None:
     @app.get("/v1/model/file", tags=["model"], response_class=Response)
     async def file() -> StreamingResponse:
         """The model file, as `redunet` commands read it."""
-        stored = served.stored
-        opened = open_regular(served.path)
-        size = opened.seek(0, 2)
-        opened.seek(0)
-        served.downloads[stored.sha256] = served.downloads.get(stored.sha256, 0) + 1
+        opened = await service.in_thread(served.download)
+        size = os.fstat(opened.fileno()).st_size
         name = re.sub(r"[^A-Za-z0-9._-]", "_", served.path.name)
         headers = {
             "content-disposition": f'attachment; filename="{name}"',
@@ -259,10 +255,8 @@ def _facts(app: FastAPI, service: Service) -> None:
         """All deletion receipts, one JSON object a line; the chain is checked by the way."""
         if served.receipts is None:
             raise HTTPException(404, "this server writes no receipts: start it with --receipts")
-        journal = served.receipts.journal
-        lines = await service.in_thread(journal.lines)
-        data = journal.path.read_bytes() if lines else b""
-        return Response(data, media_type="application/jsonl")
+        opened = await service.in_thread(_checked_log, served.receipts.journal.path)
+        return StreamingResponse(_complete(opened), media_type="application/jsonl")
 
     @app.get("/v1/events", tags=["model"])
     async def events(
@@ -276,8 +270,9 @@ def _facts(app: FastAPI, service: Service) -> None:
 
     @app.get("/health", tags=["server"])
     async def health() -> Response:
-        """200 where all is well; 503 where the file is missing or its network cannot be built."""
-        good, found = service.health()
+        """200 where all is well; 503 where the file is missing or damaged, or makes no network."""
+        # Not in a thread that requests may all have taken.
+        good, found = await asyncio.to_thread(service.health)
         return as_json(found, 200 if good else 503)
 
     @app.get("/metrics", tags=["server"])
@@ -338,13 +333,17 @@ def _opened(files: list[UploadFile]) -> list[tuple[str, BinaryIO]]:
     return [(one.filename or "", one.file) for one in files]
 
 
-def _contents(files: list[tuple[str, BinaryIO]]) -> list[bytes]:
-    """The names and contents of files, which are at their beginning again then."""
-    found = []
-    for name, file in files:
-        found += [name.encode("utf-8", "replace"), file.read()]
-        file.seek(0)
-    return found
+def _checked_log(path: Path) -> BinaryIO:
+    """A log of receipts, opened; an error where any of its lines is not as it was written."""
+    for _ in Journal(path).read():
+        pass
+    return open_regular(path) if path.exists() else BytesIO()
+
+
+def _complete(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file, one at a time, without one that is still being written."""
+    with file:
+        yield from (line for line in file if line.endswith(b"\n"))
 
 
 def _parts(file: BinaryIO) -> Iterator[bytes]:

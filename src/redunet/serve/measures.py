@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 
@@ -36,7 +38,7 @@ class Measures:
             "redunet_model_version": ("Version stored.", lambda: served.stored.number),
             "redunet_model_version_answering": (
                 "Version that answers.",
-                lambda: served.answering.number,
+                lambda: 0 if served.answering is None else served.answering.number,
             ),
             "redunet_model_classes": ("Classes.", lambda: len(served.stored.model.moments_)),
             "redunet_model_samples": (
@@ -45,7 +47,11 @@ class Measures:
             ),
             "redunet_build_seconds": (
                 "Time that the last network took to build.",
-                lambda: served.answering.facts["build_seconds"],
+                lambda: (
+                    math.nan
+                    if served.answering is None
+                    else served.answering.facts["build_seconds"]
+                ),
             ),
             "redunet_waiting_questions": (
                 "Requests that wait for an answer.",

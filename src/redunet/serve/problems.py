@@ -11,9 +11,10 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from redunet.errors import FileAccessError, ReduNetError
+from redunet.errors import BusyError, FileAccessError, ReduNetError
 from redunet.serve.answers import FullError
 from redunet.serve.idempotency import ReusedKeyError, UnsettledKeyError
+from redunet.serve.served import UnavailableError
 
 
 def as_json(value: Any, status: int = 200, headers: Any = None) -> Response:
@@ -27,12 +28,16 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ReduNetError)
     async def known(request: Request, error: ReduNetError) -> Response:
-        status = 422
+        status, headers = 422, None
         if isinstance(error, ReusedKeyError | UnsettledKeyError):
             status = 409
+        elif isinstance(error, UnavailableError):
+            status = 503
+        elif isinstance(error, BusyError):
+            status, headers = 429, {"retry-after": "1"}
         elif isinstance(error, FileAccessError):
             status = 507
-        return as_json({"error": str(error)}, status)
+        return as_json({"error": str(error)}, status, headers)
 
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)

@@ -10,66 +10,56 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import logging
 import os
+import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
-from redunet.errors import FileAccessError, ModelFileError, ReduNetError
-from redunet.estimators import Estimator, ReduNetClassifier, load
+from redunet.errors import BusyError, FileAccessError, ModelFileError, ReduNetError
+from redunet.estimators import Estimator, load
 from redunet.estimators.receipts import Receipts, Withdrawn, shown
-from redunet.features import held_of_data
-from redunet.files import write_bytes
+from redunet.files import follow
+from redunet.journal import Line
 from redunet.lock import changing
 from redunet.serve.idempotency import Keys, Request
-from redunet.untrusted import file_sha256
+from redunet.serve.versions import (
+    Found,
+    Version,
+    about_change,
+    built,
+    check_builds,
+    notes_on,
+)
+from redunet.text import shown as printable
+from redunet.untrusted import file_sha256, open_regular
 from redunet.user_data.model_receipts import known_copies
 
-Found = dict[str, Any]
 Publish = Callable[[str, Found], None]
 """Told of an event: its name, and what it is about."""
 
-REJECT = 0.05
-"""The share of known samples beyond whose novelty a sample is shown as new."""
+Status = tuple[int, ...]
+
+_TRIES = 10
+"""How often to read a file that is replaced meanwhile: more than happens by chance."""
+
+_LOG = logging.getLogger("redunet.serve")
 
 
-@dataclass(frozen=True, eq=False)
-class Version:
-    """A model as it was at one moment.
-
-    Parameters
-    ----------
-    model : Estimator
-        Never changed.
-    sha256 : str
-        Of its file.
-    number : int
-        From 1, of this server.
-    status : tuple of int
-        Inode and time of the file.
-    facts : dict
-        What its network tells, once it is built.
-    """
-
-    model: Estimator
-    sha256: str
-    number: int
-    status: tuple[int, int]
-    facts: Found = field(default_factory=dict)
-
-    def __hash__(self) -> int:
-        return id(self)
+class UnavailableError(ReduNetError):
+    """The file or the network is not as it must be, whatever is asked."""
 
 
 class Served:
     """A model file that is asked and changed while it is served.
+
+    A link is followed when the server starts. One that comes in the place of the file later is
+    refused, whatever it leads to.
 
     Parameters
     ----------
@@ -92,23 +82,29 @@ class Served:
         publish: Publish = lambda name, about: None,
         read_only: bool = False,
     ) -> None:
-        self.path = path
+        self.path, self._file = path, follow(path)
         self.receipts = receipts
-        self.publish = publish
-        self.keys = Keys(path)
-        self._device, self._memory = device, memory
-        self._changing = threading.Lock()
-        self._news = threading.Condition()
-        self._ended = False
+        self.keys = Keys(self._file)
         self.failed: str | None = None
         self.downloads: dict[str, int] = {}
-        self.stored = self._read(1)
-        self.answering = self._built(self.stored)
+        self._publish = publish
+        self._device, self._memory = device, memory
+        self._changing = threading.Lock()
+        self._access = threading.Lock()  # held while the file is read or written
+        self._news = threading.Condition()
+        self._ended = False
+        self._damaged: dict[Status, str] = {}
+        model, sha256, self._status = self._read(path)
+        self.stored = Version(model, sha256, 1)
+        self.answering: Version | None = None
         if not read_only:
-            with changing(path, lambda said: None):
-                self.keys.settle(file_sha256(path))
-                self.keys.shorten()
-        self._builder = threading.Thread(target=self._build, name="builder", daemon=True)
+            # Whoever holds the file for longer is changing it; the next change settles as much.
+            with suppress(BusyError), changing(self._file, _silent, timeout=1.0):
+                self._settle(file_sha256(self._file))
+        self._try_to_build(self.stored)
+        self._builder = threading.Thread(
+            target=self._build, args=[self.stored], name="builder", daemon=True
+        )
         self._builder.start()
 
     def change(
@@ -117,6 +113,7 @@ class Served:
         apply: Callable[[Estimator], None],
         request: Request | None = None,
         samples: Callable[[], Iterable[tuple[Any, Any]]] | None = None,
+        seconds: float = 30.0,
     ) -> Found:
         """Make a change; it is in the file when this returns, and otherwise nothing changed.
 
@@ -130,61 +127,126 @@ class Served:
             With the key that lets it count once.
         samples : callable, default=None
             Of "unlearn": gives the batches that are withdrawn, for the receipt.
+        seconds : float, default=30.0
+            The longest to wait while others change the file.
         """
-        with self._changing, changing(self.path, lambda said: None):
-            self._refresh()
-            self.keys.settle(self.stored.sha256)
+        self.current()
+        with self._alone(seconds):
+            before = self.current()
+            self._settle(before.sha256)
             known = self.keys.find(request)
             if known is not None:
-                same = {"what": what, "version": self.stored.number, "notes": []}
+                same = {"what": what, "version": before.number, "notes": []}
                 return {**same, **known, "repeated": True}
-            before = self.stored
             model = copy.copy(before.model)
             apply(model)
-            data = model.to_bytes()
-            after = hashlib.sha256(data).hexdigest()
+            if what == "merge":
+                check_builds(model)
+            after = model.sha256()
             withdrawn = Withdrawn.of(samples()) if samples and self.receipts else None
             receipt = self._planned(what, before, after, model, withdrawn)
-            line = self.keys.plan(request, before.sha256, after)
-            write_bytes(self.path, data)
-            self.keys.done(line)
-            if receipt is not None and self.receipts is not None:
-                self.receipts.journal.close(receipt)
-            self._store(Version(model, after, before.number + 1, _status(self.path)))
-        about = self._about(what, before)
-        self.publish("changed", about)
+            self.keys.plan(request, before.sha256, after)
+            with self._access:
+                notes = self._write(model, after)
+                now = self._store(model, after, _status(self._file))
+            notes += self._close(request, receipt)
+        about = about_change(what, before, now)
+        self._tell("changed", about)
         if receipt is not None:
             about["receipt"] = shown(receipt, withdrawn)
-        return {**about, "repeated": False, "notes": _notes(what, before.model)}
+        return {**about, "repeated": False, "notes": [*notes_on(what, before.model), *notes]}
 
-    def refresh(self) -> None:
-        """Take over what another process, such as the command line, wrote to the file."""
-        with self._changing:
-            before = self.stored
-            self._refresh()
-        if self.stored is not before:
-            self.publish("changed", self._about("file", before))
+    def problem(self) -> str | None:
+        """Take over what another process wrote to the file; return what is wrong with it."""
+        with self._access:
+            try:
+                status = _status(self._file)
+                if status == self._status:
+                    return None
+                if status not in self._damaged:
+                    self._take_over(status)
+            except (FileAccessError, OSError, MemoryError) as error:  # tried again
+                return self._said(error)
+            except Exception as error:  # noqa: BLE001 - seen by /health
+                self._damaged = {status: self._said(error)}
+            return self._damaged.get(status)
 
-    def is_current(self) -> bool:
-        """Whether the file is the one that was read or written last."""
-        try:
-            return _status(self.path) == self.stored.status
-        except OSError:
-            return True  # it is gone: what was read stays
+    def current(self) -> Version:
+        """The version that is in the file; an UnavailableError where there is none."""
+        if problem := self.problem():
+            raise UnavailableError(problem)
+        return self.stored
+
+    def answers(self) -> Version:
+        """The version that answers; an UnavailableError where there is none yet."""
+        if self.answering is None:
+            raise UnavailableError(
+                f"no network can be built of the model, so nothing can be answered: {self.failed}; "
+                f"forget or unlearn what is wrong with it"
+            )
+        return self.answering
+
+    def download(self) -> BinaryIO:
+        """The file, opened and found to hold the version that is stored."""
+        for _ in range(_TRIES):
+            stored, file = self.current(), open_regular(self._file)
+            if hashlib.file_digest(file, "sha256").hexdigest() == stored.sha256:  # type: ignore[arg-type]
+                file.seek(0)
+                with self._news:
+                    self.downloads[stored.sha256] = self.downloads.get(stored.sha256, 0) + 1
+                return file
+            file.close()
+            with self._access:
+                self._status = ()  # it is not what it seemed to be: look again
+        raise UnavailableError(f"{self.path.name} is replaced all the time: try again later")
+
+    def is_there(self) -> bool:
+        """Whether anything has the name of the file."""
+        return os.path.lexists(self._file)
+
+    def is_answering(self, number: int) -> bool:
+        """Whether a version, or a later one, answers."""
+        return self.answering is not None and self.answering.number >= number
 
     def wait_built(self, number: int, seconds: float) -> bool:
         """Wait until a version, or a later one, answers."""
         with self._news:
             return self._news.wait_for(
-                lambda: self.answering.number >= number or self.failed is not None, seconds
+                lambda: self.is_answering(number) or self.failed is not None or self._ended,
+                seconds,
             )
 
-    def end(self) -> None:
-        """Let the builder end; one that is in the middle of much work ends with the process."""
+    def stop(self) -> None:
+        """Let go whoever waits for the file or the network."""
         with self._news:
             self._ended = True
             self._news.notify_all()
+
+    def end(self) -> None:
+        """Let the builder end; one that is in the middle of much work ends with the process."""
+        self.stop()
         self._builder.join(5)
+        self.keys.end()
+
+    @contextmanager
+    def _alone(self, seconds: float) -> Iterator[None]:
+        """Hold the file against other threads and other processes."""
+        until = time.monotonic() + seconds
+        if not self._changing.acquire(timeout=seconds):
+            raise BusyError(f"{self.path.name} is being changed by others: try again later")
+        try:
+            left = max(0.0, until - time.monotonic())
+            with changing(self._file, _silent, timeout=left, cancelled=lambda: self._ended):
+                yield
+        finally:
+            self._changing.release()
+
+    def _settle(self, present: str) -> None:
+        """Write down what became of changes that were not closed."""
+        self.keys.settle(present)
+        if self.receipts is not None:
+            self.receipts.refuse_files("the model", [self._file])
+            self.receipts.journal.settle(present)
 
     def _planned(
         self,
@@ -193,12 +255,11 @@ class Served:
         after: str,
         model: Estimator,
         withdrawn: Withdrawn | None,
-    ) -> Any:
+    ) -> Line | None:
         """The receipt of a withdrawal, written down before the file is replaced."""
         if self.receipts is None or what not in ("forget", "unlearn"):
             return None
-        copies = known_copies(self.path, before.sha256, self.downloads)
-        self.receipts.journal.settle(before.sha256)
+        downloads = {sha256: n for sha256, n in self.downloads.items() if sha256 != after}
         return self.receipts.plan(
             before.sha256,
             after,
@@ -206,119 +267,122 @@ class Served:
             model,
             withdrawn,
             name=self.path.name,
-            superseded=copies,
+            superseded=known_copies(self._file, before.sha256, downloads),
         )
 
-    def _about(self, what: str, before: Version) -> Found:
-        now = self.stored
-        counts, old = counts_of(now.model), counts_of(before.model)
-        names = [*old, *(label for label in counts if label not in old)]
-        changed = {label: counts.get(label, 0) - old.get(label, 0) for label in names}
-        return {
-            "what": what,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "version": now.number,
-            "before": before.sha256,
-            "sha256": now.sha256,
-            "classes": [
-                {"class": label, "samples": counts.get(label, 0), "change": n}
-                for label, n in changed.items()
-                if n
-            ],
-            "samples": sum(counts.values()),
+    def _write(self, model: Estimator, after: str) -> list[str]:
+        """Replace the file; what went wrong although it is replaced."""
+        _status(self._file)  # no link was put there meanwhile
+        try:
+            model.save(self._file)
+        except FileAccessError as error:
+            if file_sha256(self._file) != after:
+                raise
+            return [str(error)]
+        return []
+
+    def _close(self, request: Request | None, receipt: Line | None) -> list[str]:
+        """Write down that a change was made; what could not be written."""
+        closing: dict[str, Callable[[], None]] = {
+            "the receipt": lambda: self._close_receipt(receipt),
+            "the Idempotency-Key": lambda: self.keys.done(request),
         }
+        notes = []
+        for what, close in closing.items():
+            try:
+                close()
+            except Exception as error:  # noqa: BLE001 - the change was made all the same
+                notes.append(
+                    f"the change is in the file, but not yet written down as done with {what}, "
+                    f"which the next change or start will do: {self._said(error)}"
+                )
+        return notes
 
-    def _refresh(self) -> None:
-        if _status(self.path) != self.stored.status:
-            self._store(self._read(self.stored.number + 1))
+    def _close_receipt(self, receipt: Line | None) -> None:
+        if receipt is not None and self.receipts is not None:
+            self.receipts.journal.close(receipt)
 
-    def _read(self, number: int) -> Version:
-        for _ in range(10):  # it may be replaced while it is read
-            status = _status(self.path)
-            model, sha256 = load(self.path, self._device, self._memory), file_sha256(self.path)
-            if status == _status(self.path):
-                return Version(model, sha256, number, status)
-        raise ModelFileError(f"{self.path} is replaced all the time: try again later")
+    def _take_over(self, status: Status) -> None:
+        before = self.stored
+        if file_sha256(self._file) == before.sha256:
+            self._status = status
+            return
+        now = self._store(*self._read(self._file))
+        self._tell("changed", about_change("file", before, now))
 
-    def _store(self, version: Version) -> None:
+    def _read(self, path: Path) -> tuple[Estimator, str, Status]:
+        for _ in range(_TRIES):
+            status = _status(self._file)
+            model, sha256 = load(path, self._device, self._memory), file_sha256(self._file)
+            if status == _status(self._file):
+                return model, sha256, status
+        raise ModelFileError(f"{path} is replaced all the time: try again later")
+
+    def _store(self, model: Estimator, sha256: str, status: Status) -> Version:
         with self._news:
-            self.stored, self.failed = version, None
+            self.stored = Version(model, sha256, self.stored.number + 1)
+            self._status, self.failed = status, None
             self._news.notify_all()
+            return self.stored
 
-    def _build(self) -> None:
+    def _build(self, version: Version) -> None:
         """Build what is stored, the latest only, whenever it is another."""
-        version = self.answering
         while True:
             with self._news:
-                while not self._ended and self.stored.number == version.number:
+                while not self._ended and self.stored is version:
                     self._news.wait()
                 if self._ended:
                     return
                 version = self.stored
-            try:
-                built = self._built(version)
-            except (ReduNetError, MemoryError, RuntimeError) as error:
-                with self._news:
-                    self.failed = str(error) or "out of memory"
-                    self._news.notify_all()
-                self.publish("failed", {"version": version.number, "error": self.failed})
-                continue
-            with self._news:
-                self.failed, self.answering = None, built
-                self._news.notify_all()
-            self.publish("ready", {"version": built.number, "sha256": built.sha256, **built.facts})
+            self._try_to_build(version)
 
-    def _built(self, version: Version) -> Version:
-        """A version whose network is built, so that no answer waits for it."""
-        start, model = time.perf_counter(), version.model
-        probe = _probe(model)
-        model.predict_proba(probe[:1])
-        model.predict_proba(probe)
-        facts: Found = {"delta_R": None, "threshold": None}
-        if isinstance(model, ReduNetClassifier):
-            model.novelty(probe)
-            rates = model.network_.rates()
-            facts["delta_R"] = [rate.delta_R for rate in rates]
-            facts["threshold"] = model.rejection_threshold(REJECT)
-        facts["build_seconds"] = round(time.perf_counter() - start, 4)
-        return Version(model, version.sha256, version.number, version.status, facts)
+    def _try_to_build(self, version: Version) -> None:
+        ready, failed = None, None
+        try:
+            ready = replace(version, facts=built(version.model))
+        except Exception as error:  # noqa: BLE001 - seen by /health; the next may be better
+            failed = self._said(error)
+        with self._news:
+            self.failed = failed if version is self.stored else None
+            self.answering = ready or self.answering
+            self._news.notify_all()
+        if ready is None:
+            self._tell("failed", {"version": version.number, "error": failed})
+        else:
+            self._tell("ready", {"version": ready.number, "sha256": ready.sha256, **ready.facts})
 
+    def _tell(self, name: str, about: Found) -> None:
+        try:
+            self._publish(name, about)
+        except Exception as error:  # noqa: BLE001 - no listener is worth a change
+            self._said(error)
 
-def counts_of(model: Estimator) -> dict[Any, int]:
-    """How many samples of each class were learnt."""
-    return dict(zip(model.moments_, model.moments_.counts, strict=True))
-
-
-def _notes(what: str, before: Estimator) -> list[str]:
-    """What a withdrawal takes along, and what it does not reach."""
-    if what not in ("forget", "unlearn"):
-        return []
-    notes, own, held = [], before.self_labelled_, held_of_data(before.features)
-    if own is not None:
-        notes.append(
-            f"{sum(own.counts):,} samples that the model had labelled itself were withdrawn too"
-        )
-    if held is not None:
-        notes.append(
-            f"the feature map was learnt from data and stays as it is: what it holds of that data "
-            f"({held}) is not withdrawn"
-        )
-    return notes
+    def _said(self, error: Exception) -> str:
+        """An error in one line, without the folder; one that nobody foresaw is logged, too."""
+        text = str(error)
+        if isinstance(error, MemoryError):
+            text = "out of memory"
+        elif not isinstance(error, ReduNetError | OSError):
+            text = printable(f"{type(error).__name__}: {error}")
+            _LOG.error("redunet: an error in the server: %s", text)
+        return text.replace(str(self._file), self.path.name)
 
 
-def _probe(model: Estimator) -> NDArray[np.float64]:
-    """Samples that mean nothing, (64, d): what answers them is built then."""
-    features = model.feature_map_
-    images = features is not None and len(features.input_shape) > 1
-    low, high = model.input_range or (0.0, 255.0 if images else 1.0)
-    samples = np.random.RandomState(0).uniform(low, high, (64, model.n_features_in_))
-    return samples.round() if images else samples  # pixels are whole numbers
+def _silent(said: str) -> None:
+    """Tell nobody."""
 
 
-def _status(path: Path) -> tuple[int, int]:
+def _status(path: Path) -> Status:
+    """What changes whenever a regular file is replaced or written."""
     try:
-        found = os.stat(path)
+        found = os.lstat(path)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise FileAccessError(f"cannot read {path}: {why}") from error
-    return found.st_ino, found.st_mtime_ns
+    if not stat.S_ISREG(found.st_mode):
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
+        got = kinds.get(stat.S_IFMT(found.st_mode), "something else")
+        raise FileAccessError(
+            f"cannot read {path}: expected the model file, got {got} in its place: put it back"
+        )
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

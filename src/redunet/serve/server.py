@@ -82,7 +82,7 @@ class Server:
         host = f"[{options.host}]" if ":" in options.host else options.host
         self._socket = _listening(options.host, options.port)
         try:
-            self.service, events = _service(path, options)
+            self.service = _service(path, options)
         except BaseException:
             self._socket.close()
             raise
@@ -107,7 +107,7 @@ class Server:
             lifespan="on",
             ws="none",
         )
-        self._server = _Uvicorn(config, events.end)
+        self._server = _Uvicorn(config, self.service.stop)
 
     def run(self, at_start: Callable[[], None] | None = None) -> None:
         """Serve until the process is told to end.
@@ -128,7 +128,7 @@ class Server:
         self._server.should_exit = True
 
 
-def _service(path: Path, options: Options) -> tuple[Service, Events]:
+def _service(path: Path, options: Options) -> Service:
     events = Events()
     served = Served(
         path,
@@ -139,11 +139,11 @@ def _service(path: Path, options: Options) -> tuple[Service, Events]:
         options.read_only,
     )
     limits = Limits(options.waiting, options.seconds)
-    return Service(served, events, limits, options.encoder, options.read_only), events
+    return Service(served, events, limits, options.encoder, options.read_only)
 
 
 class _Uvicorn(uvicorn.Server):
-    """A server that lets listeners go before it waits for connections to end."""
+    """A server that lets go who waits before it waits for connections to end."""
 
     def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
         super().__init__(config)

@@ -7,7 +7,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,12 +23,12 @@ from redunet.serve.answers import Answerer, Answers, FullError, check_can_reject
 from redunet.serve.events import Events
 from redunet.serve.idempotency import Request
 from redunet.serve.measures import Measures
-from redunet.serve.served import REJECT, Served, counts_of
+from redunet.serve.served import Served
+from redunet.serve.versions import NO_FACTS, REJECT, Found, counts_of
 from redunet.user_data.for_model import label_type, read, samples_for, wanted_for
 from redunet.user_data.labelled import change, labelled_batches
 from redunet.user_data.source import Wanted
 
-Found = dict[str, Any]
 Files = Sequence[tuple[str, BinaryIO]]
 
 
@@ -73,34 +72,38 @@ class Service:
         self.served, self.events, self.limits = served, events, limits
         self.read_only = read_only
         self.encoder = wanted_for(served.stored.model, Wanted(encoder=encoder)).encoder
-        self.answerer = Answerer(lambda: served.answering, limits.waiting)
+        self.answerer = Answerer(served.answers, limits.waiting)
         self.measures = Measures(served, self.answerer)
         self._turns = threading.BoundedSemaphore(limits.waiting)
-        self._changes = ThreadPoolExecutor(1, "changes")
         self._threads = ThreadPoolExecutor(limits.waiting + 16, "requests")
 
     async def in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         """The result of work that takes time or waits for its turn."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
+    def stop(self) -> None:
+        """Let listeners go, and whoever waits for the file or the network."""
+        self.events.end()
+        self.served.stop()
+
     def end(self) -> None:
         """Finish what was begun."""
         self._threads.shutdown()
-        self._changes.shutdown()
         self.answerer.end()
         self.served.end()
 
     def ask(self, asked: schemas.Question) -> Future[Answers]:
         """Answers to samples or texts, to come."""
-        model = self.served.answering.model
+        version = self.served.answers()
+        model = version.model
         if asked.reject is not None:
-            check_can_reject(self.served.answering)
+            check_can_reject(version)
         X = self._samples(model, asked)
         return self.answerer.ask(X, asked.novelty or asked.reject is not None)
 
     def answer_files(self, files: Files, asked: schemas.Question) -> Found:
         """Answers to images, or to the rows of tables and arrays."""
-        version = self.served.answering
+        version = self.served.answers()
         model, rows, labels = version.model, 0, []
         threshold: float | None = None
         if asked.reject is not None:
@@ -113,7 +116,11 @@ class Service:
                     raise DataError(f"expected at most {schemas.MOST_SAMPLES:,} samples")
                 X = samples_for(model, batch)
                 future = self.answerer.ask(X, asked.novelty or asked.reject is not None, version)
-                found = self.shown(future.result(), asked)
+                try:
+                    answers = future.result(self.limits.seconds)
+                except TimeoutError:
+                    raise FullError from None
+                found = self.shown(answers, asked)
                 threshold = found["threshold"]
                 labels += found["answers"]
         about = {"version": version.number, "sha256": version.sha256, "threshold": threshold}
@@ -220,20 +227,14 @@ class Service:
             raise FullError
         try:
             of_receipt = samples if what == "unlearn" else None
-            future = self._changes.submit(self.served.change, what, apply, request, of_receipt)
-            try:
-                found = future.result(self.limits.seconds)
-            except LateError:
-                if future.cancel():
-                    raise FullError from None
-                found = future.result()
+            found = self.served.change(what, apply, request, of_receipt, self.limits.seconds)
         finally:
             self._turns.release()
         if not found["repeated"]:
             self.measures.changes.labels(what).inc()
         if wait:
             self.served.wait_built(found["version"], self.limits.seconds)
-        found["answering"] = self.served.answering.number >= found["version"]
+        found["answering"] = self.served.is_answering(found["version"])
         return found
 
     def facts(self) -> Found:
@@ -247,9 +248,9 @@ class Service:
             "version": stored.number,
             "sha256": stored.sha256,
             "answering": {
-                "version": answering.number,
-                "sha256": answering.sha256,
-                **answering.facts,
+                "version": None if answering is None else answering.number,
+                "sha256": None if answering is None else answering.sha256,
+                **(NO_FACTS if answering is None else answering.facts),
             },
             "failed": self.served.failed,
             "classes": [{"class": label, "samples": n} for label, n in counts_of(model).items()],
@@ -270,15 +271,15 @@ class Service:
     def health(self) -> tuple[bool, Found]:
         """Whether all is well, and what is not."""
         served = self.served
-        is_there = served.path.exists()
-        good = is_there and served.failed is None
+        problem = served.problem()
+        good = problem is None and served.failed is None
         return good, {
             "status": "ok" if good else "failing",
             "version": served.stored.number,
-            "answering": served.answering.number,
+            "answering": None if served.answering is None else served.answering.number,
             "sha256": served.stored.sha256,
-            "file": "there" if is_there else "missing",
-            "failed": served.failed,
+            "file": "there" if problem is None else "wrong" if served.is_there() else "missing",
+            "failed": problem or served.failed,
         }
 
     def _samples(self, model: Estimator, given: schemas.Samples) -> NDArray[Any]:
@@ -293,13 +294,17 @@ class Service:
         return inputs.texts_of(texts or [], self.encoder)
 
 
-def request_of(key: str | None, *parts: bytes) -> Request | None:
+def request_of(key: str | None, *parts: bytes | BinaryIO) -> Request | None:
     """A request by its key and all that it asks for; None without a key."""
     if key is None:
         return None
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(hashlib.sha256(part).digest())
+        if isinstance(part, bytes):
+            digest.update(hashlib.sha256(part).digest())
+        else:
+            digest.update(hashlib.file_digest(part, "sha256").digest())  # type: ignore[arg-type]
+            part.seek(0)
     return Request(key, digest.digest())
 
 

@@ -38,7 +38,8 @@ async function look() {
     lock();
   }
   const ready = model.answering.sha256 === model.sha256;
-  say("state", ready ? "Ready" : "Building the new network; the old one answers", ready ? "good" : "waiting");
+  const building = model.failed ? `The network cannot be built: ${model.failed}` : "Building the new network; the old one answers";
+  say("state", ready ? "Ready" : building, ready ? "good" : "waiting");
   showClasses(model);
   showHash(model.sha256);
   showRates(model.answering.delta_R, answered !== model.answering.sha256);

@@ -1,0 +1,222 @@
+"""Keys of requests: each counts once, also after the end of a server, in files closed to others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from redunet.errors import FileAccessError
+from redunet.serve.idempotency import Keys, Request, ReusedKeyError, UnsettledKeyError
+from tests.serve.running import X, serving, small_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+BEFORE, AFTER, OTHER = "b" * 64, "a" * 64, "c" * 64
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    small_model().save(tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Iterator[Keys]:
+    found = Keys(tmp_path / "m")
+    yield found
+    found.end()
+
+
+def folder_of(path: Path) -> Path:
+    return next(path.parent.glob(".redunet-requests-*"))
+
+
+def request(key: str = "one", content: bytes = b"x") -> Request:
+    return Request(key, content)
+
+
+def test_a_key_counts_once_and_survives_the_server(path: Path) -> None:
+    body = {"samples": X[45:].tolist(), "label": "dog"}
+    key = {"Idempotency-Key": "a-key-of-a-client"}
+    with serving(path) as client:
+        first = client.send("POST", "/v1/learn", body, key)[1]
+        again = client.send("POST", "/v1/learn", body, key)[1]
+        assert (first["repeated"], again["repeated"]) == (False, True)
+        assert again["sha256"] == first["sha256"]
+        other = client.send("POST", "/v1/learn", {**body, "label": "elk"}, key)
+        assert other[0] == 409
+    with serving(path) as client:
+        again = client.send("POST", "/v1/learn", body, key)[1]
+        assert again["repeated"]
+        assert client.send("GET", "/v1/model")[1]["samples"] == 60
+        assert client.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[0] == 200
+        assert client.send("GET", "/v1/model")[1]["samples"] == 75
+    files = list(folder_of(path).iterdir())
+    assert files
+    for one in files:
+        assert b"dog" not in one.read_bytes()
+        assert key["Idempotency-Key"].encode() not in one.read_bytes()
+
+
+def test_two_servers_of_one_model_count_a_key_once(path: Path) -> None:
+    key = {"Idempotency-Key": "one"}
+    body = {"sample": X[50].tolist(), "label": "dog"}
+    with serving(path) as one, serving(path) as other:
+        assert not one.send("POST", "/v1/learn", body, key)[1]["repeated"]
+        assert other.send("POST", "/v1/learn", body, key)[1]["repeated"]
+        assert not other.send("POST", "/v1/forget", {"classes": ["cat"]})[1]["repeated"]
+        found = one.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[1]
+        assert found["samples"] == 32
+
+
+@pytest.mark.parametrize(
+    ("present", "found"), [(BEFORE, None), (AFTER, {"before": BEFORE, "sha256": AFTER})]
+)
+def test_the_file_says_what_became_of_an_open_request(
+    keys: Keys, present: str, found: object
+) -> None:
+    keys.plan(request(), BEFORE, AFTER)
+    keys.settle(present)
+    assert keys.find(request()) == found
+    keys.settle(OTHER)  # settled once
+    assert keys.find(request()) == found
+
+
+def test_what_nobody_can_know_is_refused(keys: Keys) -> None:
+    keys.plan(request(), BEFORE, AFTER)
+    keys.settle(OTHER)
+    with pytest.raises(UnsettledKeyError, match="the server ended during this change"):
+        keys.find(request())
+    with pytest.raises(ReusedKeyError, match="expected the same request"):
+        keys.find(request(content=b"y"))
+
+
+def test_a_change_that_leaves_the_file_as_it_was_is_done(keys: Keys) -> None:
+    keys.plan(request(), BEFORE, BEFORE)
+    keys.settle(BEFORE)
+    assert keys.find(request()) == {"before": BEFORE, "sha256": BEFORE}
+
+
+def test_keys_are_dropped_after_their_time(tmp_path: Path) -> None:
+    for hours, kept in ((24.0, True), (0.0, False)):
+        keys = Keys(tmp_path / "m", hours)
+        keys.plan(request(str(hours)), BEFORE, AFTER)
+        keys.settle(AFTER)
+        assert (keys.find(request(str(hours))) is not None) == kept
+        keys.end()
+
+
+def test_only_so_many_are_kept_the_latest(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "m", most=3)
+    for number in range(10):
+        keys.plan(request(str(number)), BEFORE, AFTER)
+        keys.settle(AFTER)
+    assert [n for n in range(10) if keys.find(request(str(n)))] == [7, 8, 9]
+    keys.end()
+
+
+def test_files_are_closed_to_others(keys: Keys, tmp_path: Path) -> None:
+    assert keys.find(request()) is None
+    keys.settle(BEFORE)
+    assert list(tmp_path.iterdir()) == []  # nothing is made before the first key
+    keys.plan(request(), BEFORE, AFTER)
+    folder = folder_of(tmp_path / "m")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for one in folder.iterdir():
+        assert one.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("planted", ["link to a file", "link to a folder", "file", "open folder"])
+def test_what_others_put_in_the_place_of_the_folder_is_refused(
+    tmp_path: Path, planted: str
+) -> None:
+    """A foreseeable name: nothing behind it is followed, read or written."""
+    keys = Keys(tmp_path / "m")
+    keys.plan(request(), BEFORE, AFTER)
+    keys.end()
+    folder, elsewhere = folder_of(tmp_path / "m"), tmp_path / "elsewhere"
+    folder.rename(elsewhere)
+    (tmp_path / "file").write_bytes(b"something of mine")
+    if planted == "file":
+        folder.write_bytes(b"")
+    elif planted == "open folder":
+        folder.mkdir()
+        folder.chmod(0o777)
+    else:
+        folder.symlink_to(tmp_path / "file" if planted == "link to a file" else elsewhere)
+    before = {one.name: one.read_bytes() for one in [*elsewhere.iterdir(), tmp_path / "file"]}
+    said = "closed to others, got something else: remove"
+    with pytest.raises(FileAccessError, match=said):
+        keys.settle(AFTER)
+    with pytest.raises(FileAccessError, match=said):
+        keys.plan(request("two"), BEFORE, AFTER)
+    after = {one.name: one.read_bytes() for one in [*elsewhere.iterdir(), tmp_path / "file"]}
+    assert before == after
+
+
+def test_what_is_put_in_the_place_of_the_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"something of mine")
+    for planted in ("link", "link to nothing", "folder", "garbage"):
+        keys = Keys(tmp_path / planted)
+        keys.plan(request(), BEFORE, AFTER)
+        keys.end()
+        names = {one.name: one for one in tmp_path.glob(".redunet-requests-*/keys.sqlite")}
+        database = names["keys.sqlite"]
+        database.unlink()
+        if planted == "folder":
+            database.mkdir()
+        elif planted == "garbage":
+            database.write_bytes(b"no database" * 100)
+            database.chmod(0o600)
+        else:
+            database.symlink_to(tmp_path / ("precious" if planted == "link" else "nowhere"))
+        with pytest.raises(FileAccessError, match="got something else"):
+            keys.plan(request(), BEFORE, AFTER)
+        assert (tmp_path / "precious").read_bytes() == b"something of mine"
+        assert not (tmp_path / "nowhere").exists()
+        database.parent.rename(tmp_path / f"done {planted}")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives a folder away")
+def test_a_folder_of_somebody_else_is_refused(keys: Keys, tmp_path: Path) -> None:
+    keys.plan(request(), BEFORE, AFTER)
+    keys.end()
+    os.chown(folder_of(tmp_path / "m"), 12345, -1)
+    with pytest.raises(FileAccessError, match="closed to others"):
+        keys.settle(AFTER)
+
+
+def test_a_database_that_is_removed_is_made_again(keys: Keys, tmp_path: Path) -> None:
+    keys.plan(request(), BEFORE, AFTER)
+    folder_of(tmp_path / "m").rename(tmp_path / "away")
+    keys.plan(request(), BEFORE, AFTER)
+    keys.done(request())
+    assert keys.find(request()) is not None
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """A limit on the size of files stands for it; in a process of its own."""
+    code = f"""
+import resource, signal
+from redunet.errors import FileAccessError
+from redunet.serve.idempotency import Keys, Request
+keys = Keys(__import__("pathlib").Path({str(tmp_path / "m")!r}))
+keys.plan(Request("one", b"x"), "b", "a")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+try:
+    keys.done(Request("one", b"x"))
+except FileAccessError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("cannot write "), done.stderr
+    assert done.stdout.count("\n") == 1
+    keys = Keys(tmp_path / "m")
+    keys.settle("a")
+    assert keys.find(request()) == {"before": "b", "sha256": "a"}
+    keys.end()

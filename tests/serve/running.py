@@ -74,7 +74,11 @@ class Client:
             connection.close()
 
     def files(
-        self, path: str, files: list[tuple[str, bytes]], fields: dict[str, str] | None = None
+        self,
+        path: str,
+        files: list[tuple[str, bytes]],
+        fields: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> tuple[int, Any]:
         """The answer to files and fields of a form."""
         parts = [
@@ -85,9 +89,8 @@ class Client:
             head = f'--bound\r\nContent-Disposition: form-data; name="files"; filename="{name}"'
             parts.append(head.encode() + b"\r\n\r\n" + data + b"\r\n")
         body = b"".join(parts) + b"--bound--\r\n"
-        return self.send(
-            "POST", path, body, {"Content-Type": "multipart/form-data; boundary=bound"}
-        )
+        kind = {"Content-Type": "multipart/form-data; boundary=bound"}
+        return self.send("POST", path, body, {**kind, **(headers or {})})
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from redunet.errors import FileAccessError
@@ -71,6 +73,22 @@ def test_two_servers_of_one_model_count_a_key_once(path: Path) -> None:
         assert not other.send("POST", "/v1/forget", {"classes": ["cat"]})[1]["repeated"]
         found = one.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[1]
         assert found["samples"] == 32
+
+
+def test_uploads_with_a_key_count_once(path: Path) -> None:
+    def table(label: str) -> bytes:
+        out = io.BytesIO()
+        np.savez(out, x=X[45:50], y=[label] * 5)
+        return out.getvalue()
+
+    with serving(path) as client:
+        found = [
+            client.files("/v1/learn/files", [("t.npz", data)], headers={"Idempotency-Key": "one"})
+            for data in (table("dog"), table("dog"), table("elk"))
+        ]
+        assert [status for status, _ in found] == [200, 200, 409]
+        assert [answer["repeated"] for _, answer in found[:2]] == [False, True]
+        assert client.send("GET", "/v1/model")[1]["samples"] == 50
 
 
 @pytest.mark.parametrize(

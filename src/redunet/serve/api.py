@@ -325,8 +325,8 @@ async def _read(service: Service, request: Request, schema: type[M]) -> tuple[M,
         raise HTTPException(422, "expected Content-Type: application/json")
     body = await request.body()
     if len(body) < _SMALL:
-        return schema.model_validate_json(body), body
-    return await service.in_thread(schema.model_validate_json, body), body
+        return schemas.parsed(schema, body), body
+    return await service.in_thread(schemas.parsed, schema, body), body
 
 
 def _opened(files: list[UploadFile]) -> list[tuple[str, BinaryIO]]:

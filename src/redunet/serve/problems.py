@@ -44,7 +44,8 @@ def handle_errors(app: FastAPI) -> None:
     async def invalid(request: Request, error: Any) -> Response:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"] if one != "body")
-        return as_json({"error": f"{where + ': ' if where else ''}{first['msg']}"[:500]}, 422)
+        said = f"{where + ': ' if where else ''}{first['msg']}"[:500]
+        return as_json({"error": " ".join(said.split())}, 422)  # names of fields can be anything
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,14 +29,16 @@ Samples = dict[str, list[list[float]]]
 
 
 @contextmanager
-def process(path: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+def process(
+    path: Path, *more: str, errors: IO[bytes] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], Client]]:
     """A server in a process of its own, and a client of it."""
     token = path.parent / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
     words = [sys.executable, "-m", "redunet", "serve", str(path), "--port", "0"]
     words += ["--token-file", str(token), *more]
-    running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert running.stdout is not None
     try:
         found = re.search(r":(\d+)/", running.stdout.readline())

@@ -15,7 +15,8 @@ def fitted(image: Image.Image, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """The pixels of an image, scaled to cover a shape and cropped to it around its centre."""
     mode = "RGB" if len(shape) == 3 else "L"
     size = (shape[1], shape[0])
-    return np.asarray(ImageOps.fit(image.convert(mode), size, Image.Resampling.BICUBIC))
+    plain = image if image.mode == mode else image.convert(mode)
+    return np.asarray(ImageOps.fit(plain, size, Image.Resampling.BICUBIC))
 
 
 def fitted_arrays(X: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.uint8]:

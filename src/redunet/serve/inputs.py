@@ -106,7 +106,8 @@ def own_folder() -> Iterator[Path]:
         try:
             yield Path(folder)
         except ReduNetError as error:
-            said = re.sub(re.escape(folder) + r"(/images)?/?", "", str(error))
+            said = str(error).replace(f" in {folder}/images ", " ")
+            said = re.sub(re.escape(folder) + r"(/images)?/?", "", said)
             raise type(error)(said) from None
 
 

@@ -20,6 +20,8 @@ from redunet.user_data.source import MOST_VALUES, check_weight
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _MODES = {"L": "L", "RGB": "RGB", "1": "L", "P": "RGB"}
+_LONGEST_SIDE = 2**16
+"""Pixels; JPEG goes no further. Pillow keeps a pointer for each row, so height costs memory too."""
 _GREY = ("1", "L", "LA", "La", "I", "F")
 
 # Pillow logs what it raises, and without a handler that goes to the terminal.
@@ -50,6 +52,8 @@ def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8]
         Whether the image has several frames, of which this is the first.
     """
     with _opened(file) as image:
+        if image.height * image.width > MOST_VALUES:  # first, as to read EXIF data may unpack it
+            raise BadImageError(f"more than {MOST_VALUES:,} pixels")
         mode = None if image.has_transparency_data else _MODES.get(image.mode)
         on_its_side = image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
         found: tuple[int, ...] = (image.height, image.width)
@@ -59,8 +63,6 @@ def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8]
             raise OtherImageError(f"mode {image.mode}, expected L or RGB, not transparent")
         if shape is not None and found != shape:
             raise OtherImageError(f"{_size(found)}, expected {_size(shape)}")
-        if image.height * image.width > MOST_VALUES:
-            raise BadImageError(f"more than {MOST_VALUES:,} pixels")
         frames = _has_frames(image)
         return np.asarray(ImageOps.exif_transpose(image).convert(mode)), frames
 
@@ -86,10 +88,10 @@ def resized(file: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bool
         frames = _has_frames(image)
         side = 2 * max(shape[:2])
         image.draft(None, (side, side))  # JPEG files can be unpacked at less than full size
-        turned = ImageOps.exif_transpose(image)
-        plain = _eight_bits(turned)
+        ImageOps.exif_transpose(image, in_place=True)  # each copy less is memory less
+        plain = _eight_bits(image)
         if plain.has_transparency_data:
-            over = plain.convert("RGBA")
+            over = plain if plain.mode == "RGBA" else plain.convert("RGBA")
             plain = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
         return fitted(plain, shape), frames
 
@@ -112,6 +114,8 @@ def _opened(file: Path) -> Iterator[Image.Image]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(stream, formats=_FORMATS) as image:
                 size = os.fstat(stream.fileno()).st_size
+                if max(image.size) > _LONGEST_SIDE:
+                    raise BadImageError(f"more than {_LONGEST_SIDE:,} pixels high or wide")
                 check_weight(file, 4 * image.width * image.height, size)
                 yield image
     except (BadImageError, MemoryError):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.errors import ReduNetError, SettingsError
+from redunet.errors import SettingsError
 from redunet.estimators import ReduNetClassifier
 from redunet.serve.versions import Version
 
@@ -142,8 +142,6 @@ def _answer_together(version: Version, group: Sequence[_Asked]) -> None:
 def _answer_alone(version: Version, one: _Asked) -> None:
     try:
         _answer_together(version, [one])
-    except (ReduNetError, MemoryError) as error:
-        one.answers.set_exception(error)
     except Exception as error:  # noqa: BLE001 - the thread goes on
         one.answers.set_exception(error)
 

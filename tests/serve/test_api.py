@@ -8,6 +8,7 @@ import io
 import json
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from redunet.estimators import Estimator, NearestMean, load
 from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten
 from redunet.serve.served import Served
+from redunet.serve.server import Options, Server
 from redunet.serve.versions import Found, built
 from redunet.user_data.model_receipts import verify
 from tests.serve.running import CENTRES, RNG, TOKEN, Client, X, Y, serving, small_model
@@ -300,6 +302,15 @@ def test_a_model_file_that_is_gone_is_not_made_again(path: Path) -> None:
         assert client.send("POST", "/v1/predict", {"sample": X[0].tolist()})[0] == 200
 
 
+def test_a_server_leaves_warnings_as_they_are(path: Path) -> None:
+    before = list(warnings.filters)
+    server = Server(path, Options(token=TOKEN, port=0, device="cpu"))
+    assert warnings.filters == before
+    server.stop()
+    server.run()
+
+
+@pytest.mark.filterwarnings("ignore:.*had labelled itself:UserWarning")
 def test_receipts_over_http(path: Path, tmp_path: Path) -> None:
     log = tmp_path / "receipts.jsonl"
     model = small_model().learn_unlabelled(X[:3] + 0.01)

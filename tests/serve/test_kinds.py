@@ -17,7 +17,12 @@ from redunet.features import Flatten
 from tests.serve.running import Client, serving
 from tests.tiny_encoders import image_folder, text_folder
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    # The command ignores these for its process; the class, which may run in others, does not.
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+    pytest.mark.filterwarnings("ignore:the feature map was learnt from data"),
+]
 TEXTS = ["rain and wind", "snow storm", "play the piano", "a song of the choir"]
 LABELS = ["weather", "weather", "music", "music"]
 

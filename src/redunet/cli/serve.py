@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -70,13 +71,16 @@ def serve(
         import fastapi  # noqa: F401 - to be told of in one line where they are missing
         import prometheus_client  # noqa: F401
         import python_multipart  # noqa: F401
+        import sse_starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise SettingsError(
             f"expected the packages of the server, but there is no {error.name}: "
             f"pip install 'redunet[serve]'"
         ) from None
+    from redunet import CoverageWarning, LearntFeaturesWarning, StreamingWarning
     from redunet.cli.own_data import wanted_of
+    from redunet.estimators.base import SelfLabelledWarning
     from redunet.serve.demo import NAME, write_demo
     from redunet.serve.server import Options, Server, new_token, token_in
 
@@ -84,6 +88,10 @@ def serve(
         raise SettingsError("expected a model file to serve, or --demo, got neither")
     interrupts.begin("all changes that were answered are in the file")
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())  # before there are threads, and after
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        for one in (CoverageWarning, LearntFeaturesWarning, SelfLabelledWarning, StreamingWarning):
+            warnings.simplefilter("ignore", one)  # what matters is in notes and events
         if model is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="redunet-"))
             model = Path(folder) / NAME

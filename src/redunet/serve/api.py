@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 from fastapi import FastAPI, File, Form, Header, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from pydantic import BaseModel
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from redunet._version import __version__
@@ -248,7 +249,8 @@ def _facts(app: FastAPI, service: Service) -> None:
             "content-length": str(size),
         }
         kind = "application/octet-stream"
-        return StreamingResponse(_parts(opened), headers=headers, media_type=kind)
+        end = BackgroundTask(opened.close)  # also where the client has gone before the first part
+        return StreamingResponse(_parts(opened), 200, headers, kind, end)
 
     @app.get("/v1/receipts", tags=["model"])
     async def receipts() -> Response:

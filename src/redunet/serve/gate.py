@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,11 +35,17 @@ JSON_BYTES = 2**24
 _MOST_BODIES = 8
 """Bodies of the largest size that may be worked on at once; of smaller ones more."""
 
+_OPEN_BODIES = 6
+"""Of these, how many may come without the token."""
+
+_LONGEST_LENGTH = 18
+"""Most digits of a Content-Length: an exabyte. Python refuses to read a number of thousands."""
+
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_HEADERS = [
+HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -47,6 +54,7 @@ _HEADERS = [
     (b"permissions-policy", b"camera=(self), microphone=(), geolocation=()"),
     (b"cache-control", b"no-store"),
 ]
+"""Of every answer."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,8 @@ class Rules:
         Most bytes of a body.
     body_seconds : float
         How long a body may take to come.
+    requests : int
+        Most requests at once without the token; half of them from one address.
     """
 
     token: str
@@ -74,6 +84,7 @@ class Rules:
     read_only: bool = False
     body_bytes: int = 2**26
     body_seconds: float = 30.0
+    requests: int = 384
 
 
 class Gate:
@@ -88,6 +99,7 @@ class Gate:
     def __init__(self, app: App, rules: Rules) -> None:
         self._app, self._rules = app, rules
         self._held = 0  # bytes of all bodies that are being worked on
+        self._open: Counter[str] = Counter()  # requests without the token, by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -102,15 +114,27 @@ class Gate:
         if refused is not None:
             await _answer(guarded, *refused)
             return
-        body = _Body()
+        body = _Body(trusted=self._knows(scope))
+        address = (scope.get("client") or ("",))[0]
+        if not body.trusted:
+            if self._is_full(address):
+                await _answer(guarded, 503, "too many requests at once: try again later")
+                return
+            self._open[address] += 1
         try:
             await self._app(scope, self._limited(scope, receive, body), guarded)
         finally:
             self._held -= body.seen
+            if not body.trusted:
+                self._open[address] -= 1
+                if not self._open[address]:
+                    del self._open[address]
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """The status and reason for a request that may not come in."""
         rules, path = self._rules, scope["path"]
+        # By hand: Starlette's TrustedHostMiddleware takes the first of several Host headers, cuts
+        # an IPv6 address at its first colon, and answers 400 by a line that is no JSON.
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or _name(hosts[0]) not in rules.hosts:
             return 421, "expected a Host that this server goes by: see --allow-host"
@@ -125,10 +149,16 @@ class Gate:
             return 403, "this server is read-only"
         if (path in CHANGES or (not rules.local and path not in OPEN)) and not self._knows(scope):
             return 401, "expected the token that the server printed: Authorization: Bearer TOKEN"
-        lengths = _values(scope, b"content-length")
-        if any(not one.isdecimal() or int(one) > self._most_bytes(scope) for one in lengths):
-            return 413, f"expected at most {self._most_bytes(scope):,} bytes"
+        for length in _values(scope, b"content-length"):
+            if not length.isdecimal() or len(length) > _LONGEST_LENGTH:
+                return 400, f"expected a Content-Length of 1 to {_LONGEST_LENGTH} digits"
+            if int(length) > self._most_bytes(scope):
+                return 413, f"expected at most {self._most_bytes(scope):,} bytes"
         return None
+
+    def _is_full(self, address: str) -> bool:
+        most = self._rules.requests
+        return self._open[address] >= max(1, most // 2) or self._open.total() >= most
 
     def _knows(self, scope: Scope) -> bool:
         given = _values(scope, b"authorization")
@@ -161,7 +191,8 @@ class Gate:
             body.ended = not message.get("more_body", False)
             if body.seen > most:
                 raise _refusal(413, f"expected at most {most:,} bytes")
-            if self._held > _MOST_BODIES * rules.body_bytes:
+            bodies = _MOST_BODIES if body.trusted else _OPEN_BODIES
+            if self._held > bodies * rules.body_bytes:
                 raise _refusal(429, "too much is being sent at once: try again later")
             return message
 
@@ -170,8 +201,9 @@ class Gate:
 
 @dataclass
 class _Body:
-    """How much of a body came, and whether that is all."""
+    """How much of a body came, whether that is all, and whether its request has the token."""
 
+    trusted: bool
     seen: int = 0
     ended: bool = False
 
@@ -195,7 +227,7 @@ def _with_headers(send: Send) -> Send:
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
             there = {key.lower() for key, _ in message.get("headers", [])}
-            more = [(key, value) for key, value in _HEADERS if key not in there]
+            more = [(key, value) for key, value in HEADERS if key not in there]
             message["headers"] = [*message.get("headers", []), *more]
         await send(message)
 

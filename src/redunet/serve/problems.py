@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from redunet.errors import BusyError, FileAccessError, ReduNetError
 from redunet.serve.answers import FullError
@@ -56,6 +57,10 @@ def handle_errors(app: FastAPI) -> None:
     async def full(request: Request, error: FullError) -> Response:
         why = "too many requests wait, and nothing was done: try again later"
         return as_json({"error": why}, 429, {"retry-after": "1"})
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return as_json({"error": "expected a whole body"}, 400)  # counted, and sent to nobody
 
     @app.exception_handler(MemoryError)
     async def too_much(request: Request, error: MemoryError) -> Response:

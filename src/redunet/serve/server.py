@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import secrets
 import signal
 import socket
 import stat
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -21,6 +23,7 @@ from redunet.encoders import Encoder
 from redunet.errors import FileAccessError, SettingsError
 from redunet.estimators.receipts import Receipts
 from redunet.serve.api import application
+from redunet.serve.connections import Connection, ConnectionLimits, most_connections
 from redunet.serve.events import Events
 from redunet.serve.gate import Rules
 from redunet.serve.served import Served
@@ -29,7 +32,13 @@ from redunet.untrusted import open_regular
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST_TOKEN = 16
-_CONNECTIONS = 512
+_BACKLOG = 128
+"""Connections that are accepted in one go, before any is counted: a fraction of the fewest files
+that systems allow."""
+
+
+# python-multipart logs what is wrong in a form, and without a handler that goes to the terminal.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,8 @@ class Options:
     encoder : Encoder, default=None
     body_bytes, body_seconds, waiting, seconds
         As `Rules` and `Limits` have them.
+    connections : ConnectionLimits, default=None
+        As many as open files allow.
     device, memory
         As for `redunet.estimators.load`.
     """
@@ -64,6 +75,7 @@ class Options:
     body_seconds: float = 30.0
     waiting: int = 64
     seconds: float = 30.0
+    connections: ConnectionLimits | None = None
     device: str = "auto"
     memory: str = "2GB"
 
@@ -78,7 +90,6 @@ class Server:
     """
 
     def __init__(self, path: Path, options: Options) -> None:
-        warnings.simplefilter("ignore")  # what matters is in notes and events
         host = f"[{options.host}]" if ":" in options.host else options.host
         self._socket = _listening(options.host, options.port)
         try:
@@ -86,6 +97,7 @@ class Server:
         except BaseException:
             self._socket.close()
             raise
+        limits = options.connections or ConnectionLimits(most_connections())
         rules = Rules(
             options.token,
             frozenset(name.lower() for name in (*LOCAL, host, *options.allow_hosts)),
@@ -93,15 +105,17 @@ class Server:
             options.read_only,
             options.body_bytes,
             options.body_seconds,
+            limits.connections * 3 // 4,  # the rest is for requests with the token
         )
         self.url = f"http://{host}:{self._socket.getsockname()[1]}/"
         config = uvicorn.Config(
             application(self.service, rules),
-            log_level="warning",
+            http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # called like a class
+            log_level="error",  # what clients send is no reason to print anything
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_CONNECTIONS,
+            backlog=_BACKLOG,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,
             lifespan="on",
@@ -163,6 +177,14 @@ class _Uvicorn(uvicorn.Server):
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in good order, a second Ctrl-C at once; later servers' listeners do not hear of it.
+
+        sse-starlette puts its own function in the place of uvicorn's, for the whole process.
+        """
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

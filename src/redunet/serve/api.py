@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 from fastapi import FastAPI, File, Form, Header, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from pydantic import BaseModel
+from sse_starlette import EventSourceResponse
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
@@ -38,6 +39,9 @@ _WATCH = 0.5
 
 _SMALL = 2**16
 """Bytes of JSON that are read at once, without a thread of their own."""
+
+_BEAT = 15
+"""Seconds between comments on a line of events, so that a dead line is noticed."""
 
 Key = Annotated[
     str | None,
@@ -263,12 +267,12 @@ def _facts(app: FastAPI, service: Service) -> None:
     @app.get("/v1/events", tags=["model"])
     async def events(
         last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)] = None,
-    ) -> StreamingResponse:
+    ) -> EventSourceResponse:
         """What changes, as server-sent events: changed, ready, failed."""
         if service.events.is_full:
             raise FullError
         after = int(last) if last is not None and last.isdecimal() else None
-        return StreamingResponse(service.events.listen(after), media_type="text/event-stream")
+        return EventSourceResponse(service.events.listen(after), ping=_BEAT, sep="\n")
 
     @app.get("/health", tags=["server"])
     async def health() -> Response:

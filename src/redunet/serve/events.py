@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
+from sse_starlette import ServerSentEvent
+
 MOST_LISTENERS = 64
 _KEPT = 100
-_BEAT = 15.0
-"""Seconds after which something is sent in any case, so that a dead line is noticed."""
+_RETRY = 2000
+"""Milliseconds after which a browser comes again; the page's own client waits as long."""
 
 
 class Events:
@@ -19,8 +21,8 @@ class Events:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: set[asyncio.Queue[str | None]] = set()
-        self._last: deque[tuple[int, str]] = deque(maxlen=_KEPT)
+        self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
+        self._last: deque[tuple[int, ServerSentEvent]] = deque(maxlen=_KEPT)
         self._number = 0
 
     def start(self) -> None:
@@ -42,45 +44,37 @@ class Events:
         """Whether nobody else may listen."""
         return len(self._listeners) >= MOST_LISTENERS
 
-    async def listen(self, after: int | None) -> AsyncIterator[str]:
-        """Events as they happen, in the form of the protocol.
+    async def listen(self, after: int | None) -> AsyncIterator[ServerSentEvent]:
+        """Events as they happen.
 
         Parameters
         ----------
         after : int, or None
             The number of the last one that is known; those since then, as far as kept, come first.
         """
-        heard: asyncio.Queue[str | None] = asyncio.Queue(_KEPT)
-        self._listeners.add(heard)
+        heard: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue(_KEPT)
+        self._listeners.add(heard)  # and at the same moment:
+        missed = [one for number, one in self._last if after is not None and number > after]
         try:
-            yield "retry: 2000\n\n"
-            for number, text in [] if after is None else list(self._last):
-                if after is not None and number > after:
-                    yield text
-            while True:
-                try:
-                    async with asyncio.timeout(_BEAT):
-                        found = await heard.get()
-                except TimeoutError:
-                    yield ": still here\n\n"
-                    continue
-                if found is None:
-                    return
+            yield ServerSentEvent(retry=_RETRY, sep="\n")
+            for one in missed:
+                yield one
+            while (found := await heard.get()) is not None:
                 yield found
         finally:
             self._listeners.discard(heard)
 
     def _tell(self, name: str, about: dict[str, Any]) -> None:
         self._number += 1
-        text = f"id: {self._number}\nevent: {name}\ndata: {json.dumps(about)}\n\n"
-        self._last.append((self._number, text))
+        event = ServerSentEvent(json.dumps(about), event=name, id=str(self._number), sep="\n")
+        self._last.append((self._number, event))
         for one in list(self._listeners):
             try:
-                one.put_nowait(text)
+                one.put_nowait(event)
             except asyncio.QueueFull:  # too slow: it may come again
                 self._drop(one)
 
-    def _drop(self, one: asyncio.Queue[str | None]) -> None:
+    def _drop(self, one: asyncio.Queue[ServerSentEvent | None]) -> None:
         self._listeners.discard(one)
         while not one.empty():
             one.get_nowait()

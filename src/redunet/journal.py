@@ -31,7 +31,6 @@ from redunet.files import (
     make_folder,
     open_descriptor,
     sync_folder,
-    writing,
 )
 from redunet.lock import POLL
 from redunet.untrusted import open_regular
@@ -87,8 +86,6 @@ class Journal:
     ----------
     path : path
     sign : callable, default=None
-    mode : int, default=0o666
-        Of a new file, before the process's mask.
     longest : int, default=LONGEST_LINE
         Most bytes of a line.
     patience : float, default=30.0
@@ -99,14 +96,12 @@ class Journal:
         self,
         path: str | os.PathLike[str],
         sign: Sign | None = None,
-        mode: int = 0o666,
         longest: int = LONGEST_LINE,
         patience: float = _PATIENCE,
     ) -> None:
         self.path = Path(path)
         self.unfinished = 0
         self._sign = sign
-        self._mode = mode
         self._longest = longest
         self._patience = patience
 
@@ -184,22 +179,6 @@ class Journal:
                 last = self._append(handle, {"kind": outcome, "change": line.sha256}, last)
             return outcome
 
-    def changes(self) -> list[tuple[Line, str | None]]:
-        """Every change and what became of it; None where it is open."""
-        return changes(self.lines())
-
-    def rewrite(self, kept: list[tuple[Body, str]]) -> None:
-        """Keep these changes and their outcomes alone, in one step: for logs that prove nothing."""
-        last: Line | None = None
-        texts = []
-        for body, outcome in kept:
-            last, text = _made(body, last, None)
-            closing = {"kind": outcome, "change": last.sha256}
-            last, closed = _made(closing, last, None)
-            texts += [text, closed]
-        with writing(self.path) as file:
-            file.writelines(texts)
-
     def _append(self, handle: int, body: Body, last: Line | None) -> Line:
         line, text = _made(body, last, self._sign)
         if len(text) > self._longest:
@@ -241,7 +220,7 @@ class Journal:
                 return open_descriptor(target, flags)
             except FileNotFoundError:
                 try:
-                    return open_descriptor(target, flags | os.O_CREAT | os.O_EXCL, self._mode)
+                    return open_descriptor(target, flags | os.O_CREAT | os.O_EXCL)
                 except FileExistsError:
                     continue  # made by another meanwhile
 

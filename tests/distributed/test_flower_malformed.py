@@ -210,6 +210,23 @@ def test_shares_of_a_secret_that_are_strings_or_of_nothing() -> None:
         assert model.moments_ == ReduNetClassifier().fit(X, Y).moments_
 
 
+@pytest.mark.parametrize("kind", ["train", "query.shares", "train.masked", "query.unmask"])
+def test_what_is_damaged_on_the_way_is_left_out(kind: str) -> None:
+    def damaged(reply: Message) -> RecordDict:
+        name, data = next(iter(bytes_in(reply).items()))
+        other = bytes_in(reply) | {name: data[:-1] + bytes([data[-1] ^ 1])}
+        values: Any = reply.content["values"]
+        return RecordDict({"bytes": records(other)["bytes"], "values": values})
+
+    grid, masked = grid_with(damaged, kind), kind != "train"
+    if kind != "query.unmask":
+        check_left_out(grid, masked, "expected bytes as they were sent, but they have another")
+        return
+    model = ReduNetClassifier()
+    learn(model, grid, n_clients=4, min_clients=3, masked=masked)
+    assert model.moments_ == ReduNetClassifier().fit(X, Y).moments_
+
+
 def test_shares_that_nobody_can_open() -> None:
     def garbage(reply: Message) -> RecordDict:
         return records(dict.fromkeys(bytes_in(reply), b"?" * 200))

@@ -235,18 +235,19 @@ def _mutate(rng: random.Random, tensors: dict[str, Tensor]) -> None:
         noise = [rng.randint(-off, off) * 2 for _ in range(len(flat))]
         flat += torch.tensor(noise)
     else:  # a stranger's sample in the sums, or in the squares, or in both of them
-        x = torch.randn(tensors["sums"].shape[1])
+        generator = torch.Generator().manual_seed(rng.randrange(2**31))
+        x = torch.randn(tensors["sums"].shape[1], generator=generator)
         x = (x / x.norm() * GRID).round().long()
-        of = rng.randrange(len(tensors["counts"]))
+        own = rng.randrange(len(tensors["counts"]))
         sign = rng.choice((1, -1))
         if rng.random() < 0.6:
-            tensors["sums"][of] += sign * x
+            tensors["sums"][own] += sign * x
         if rng.random() < 0.6 and tensors["second_moments"].ndim == 2:
-            tensors["second_moments"][of] += (
+            tensors["second_moments"][own] += (
                 sign * torch.outer(x, x)[tuple(torch.tril_indices(len(x), len(x)))]
             )
         if rng.random() < 0.6:
-            tensors["counts"][of] += sign
+            tensors["counts"][own] += sign
 
 
 if __name__ == "__main__":

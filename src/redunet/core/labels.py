@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from redunet.errors import DataError
@@ -38,3 +39,12 @@ def check_labels(labels: Iterable[object]) -> None:
                 f"expected labels of Unicode characters, got {label!r}, which has half a "
                 f"surrogate pair: correct its encoding"
             )
+
+
+@contextmanager
+def named(label: Label) -> Iterator[None]:
+    """Let errors say which class they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"class {label!r}: {error}") from None

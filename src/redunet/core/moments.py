@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -30,6 +29,7 @@ from redunet.core.factors import columns_factor, sketched_factor
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels
+from redunet.core.labels import named
 from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
 from redunet.core.waiting import Waiting
@@ -42,15 +42,6 @@ enough for 16 classes of 2,048."""
 
 _WAITING = 2**28
 """Bytes of samples that may wait to be learnt where second moments are not in memory."""
-
-
-@contextmanager
-def named(label: Label) -> Iterator[None]:
-    """Let errors say which class they are about."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"class {label!r}: {error}") from None
 
 
 class ClassMoments:

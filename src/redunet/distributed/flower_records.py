@@ -6,6 +6,8 @@ come with Flower average arrays of floats, which integers of 64 bits do not surv
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,13 +40,19 @@ def bytes_of(array: Array) -> bytes:
 
 
 def records(arrays: Mapping[str, bytes], **values: Any) -> RecordDict:
-    """A message's content: bytes by name, and plain values."""
+    """A message's content: bytes by name, with a checksum, and plain values."""
     return RecordDict(
         {
             "bytes": ArrayRecord({name: array_of(data) for name, data in arrays.items()}),
-            "values": ConfigRecord(values),
+            "values": ConfigRecord(values | {"sha256": _sha256(arrays)}),
         }
     )
+
+
+def _sha256(arrays: Mapping[str, bytes]) -> str:
+    """The checksum of bytes by name, in any order."""
+    each = [(name, hashlib.sha256(arrays[name]).hexdigest()) for name in sorted(arrays)]
+    return hashlib.sha256(json.dumps(each).encode()).hexdigest()
 
 
 def bytes_in(message: Message) -> dict[str, bytes]:
@@ -52,7 +60,10 @@ def bytes_in(message: Message) -> dict[str, bytes]:
     found = message.content.get("bytes")
     if not isinstance(found, ArrayRecord):
         raise DataError("expected a message of a redunet federation, got another")
-    return {str(name): bytes_of(array) for name, array in found.items()}
+    given = {str(name): bytes_of(array) for name, array in found.items()}
+    if values_in(message).get("sha256") != _sha256(given):
+        raise DataError("expected bytes as they were sent, but they have another checksum")
+    return given
 
 
 def values_in(message: Message) -> ConfigRecord:

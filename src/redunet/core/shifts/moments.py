@@ -11,9 +11,9 @@ from torch import Tensor
 from redunet.core.accumulator import rows_on_grid, some_rows, wrong_width
 from redunet.core.allocation import Allocate, in_memory
 from redunet.core.grid import OnGrid, unit_grid
-from redunet.core.labels import Label, check_labels
+from redunet.core.labels import Label, check_labels, named
 from redunet.core.moment import Moment
-from redunet.core.moments import ClassMoments, named
+from redunet.core.moments import ClassMoments
 from redunet.core.shifts.correlation import Correlator
 from redunet.core.shifts.layout import Layout
 from redunet.core.shifts.moment import ShiftMoment

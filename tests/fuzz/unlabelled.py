@@ -163,7 +163,8 @@ def _outside(
     whole = np.block([[Sigma, total[:, None]], [total[None], np.array([[n]])]]) / 2
     P = np.linalg.inv(np.eye(d) + d / (n * EPS**2) * whole)
     X = np.c_[Z, np.ones(len(Z))] / math.sqrt(2)
-    return np.einsum("ni,ij,nj->n", X, P, X)
+    outside: NDArray[np.float64] = np.einsum("ni,ij,nj->n", X, P, X)
+    return outside
 
 
 def _within_quotas(outside: NDArray[np.float64], quotas: NDArray[Any]) -> NDArray[Any]:

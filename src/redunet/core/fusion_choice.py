@@ -252,8 +252,11 @@ def worthwhile(every: FusedNetwork, probes: Tensor, scores: Values) -> Sequence[
 
 def reduced_dtypes(device: str) -> tuple[torch.dtype, torch.dtype]:
     """The dtypes of the first fusion and of the others: those whose products are fast here."""
-    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"  # with which oneDNN takes bfloat16
-    fast = device != "cpu" or (wide and torch.backends.mkldnn.is_available())
+    if device == "cpu":  # oneDNN has fast products in bfloat16 there
+        fast = torch.backends.cpu.get_cpu_capability() == "AVX512"
+        fast = fast and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    else:
+        fast = True
     return (torch.bfloat16 if fast else torch.float32), torch.float32
 
 

@@ -25,6 +25,7 @@ from redunet.estimators import (
     AIR,
     KLDA,
     SLDA,
+    EnsembleClassifier,
     FeCAM,
     LinearDiscriminant,
     NearestMean,
@@ -38,7 +39,7 @@ from redunet.export.checking import drawn_vectors
 from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import Form, forms, input_shape, program
-from redunet.features import Flatten, Scattering, Standardize
+from redunet.features import Flatten, RandomReLU, Scattering, Standardize, Upright
 from tests.export.running import NAMES, X, Y, opened, outputs, same_labels
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -408,6 +409,64 @@ def test_drawn_samples_have_the_second_moments_beside_the_constant() -> None:
     plain.fit(model._fitted().embedding.vectors(X, "cpu").numpy(), Y)
     wanted = torch.from_numpy(drawn_vectors(plain))
     torch.testing.assert_close(made, wanted * wanted[:, -1:].sign(), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("file_format", ["onnx", "torch"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ReduNetClassifier(n_layers=2),
+        LinearDiscriminant(normalize="constant"),
+        Ridge(features=RandomReLU(0, (64,), 30)),
+        NearestMean(features=Upright(Flatten((8, 8)))),  # whose rounding loses NaN
+        EnsembleClassifier(Ridge(), groups=(30, 34)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_samples_that_are_not_finite_are_marked(
+    model: Any, file_format: str, tmp_path: Path
+) -> None:
+    model.fit(X[::2].reshape(-1, *input_shape_of(model)), NAMES[::2])
+    export(model, tmp_path / "m", X.reshape(-1, *input_shape_of(model)), file_format=file_format)
+    samples = X[:9].copy()
+    samples[0, 3], samples[1, 2], samples[2, 1] = np.nan, np.inf, -np.inf
+    samples[3] = np.nan
+    data = (tmp_path / "m").read_bytes()
+    samples = samples.reshape(-1, *input_shape_of(model))
+    labels, scores = formats.FORMATS[file_format].running(data)(samples)
+    assert np.isnan(scores[:4]).all()
+    assert np.isfinite(scores[4:]).all()
+    assert labels[4:] == model.predict(samples[4:]).tolist()
+    if file_format == "onnx":
+        probabilities = outputs(tmp_path / "m", samples)[2]
+        assert np.isnan(probabilities[:4]).all()
+        np.testing.assert_allclose(probabilities[4:], model.predict_proba(samples[4:]), atol=1e-3)
+        about = {prop.key: prop.value for prop in onnx.load(tmp_path / "m").metadata_props}
+        assert about["not finite"].startswith("a sample with NaN or infinity gets NaN")
+    else:
+        extra = {"about.json": ""}
+        program = torch.export.load(tmp_path / "m", extra_files=extra).module()
+        probabilities = program(torch.from_numpy(samples))[2]
+        assert probabilities[:4].isnan().all()
+        assert probabilities[4:].isfinite().all()
+        assert "label that means nothing" in json.loads(extra["about.json"])["not finite"]
+
+
+def input_shape_of(model: Any) -> tuple[int, ...]:
+    return (64,) if model.features is None else tuple(model.features.input_shape)
+
+
+@pytest.mark.parametrize("file_format", ["onnx", "torch"])
+def test_the_smallest_numbers_have_the_models_labels(file_format: str, tmp_path: Path) -> None:
+    for model in (ReduNetClassifier(n_layers=2), Ridge(features=RandomReLU(0, (64,), 30))):
+        model.fit(X, Y)
+        export(model, tmp_path / "m", X, file_format=file_format)
+        run = formats.FORMATS[file_format].running((tmp_path / "m").read_bytes())
+        for scale in (1e-299, 1e-303, 1e-308, 1e-315, 1e-322, 0.0, 1e305):
+            samples = X[::9] * scale
+            labels, scores = run(samples)
+            assert labels == model.predict(samples).tolist()
+            np.testing.assert_allclose(scores, model.decision_function(samples), atol=1e-2)
 
 
 def test_forms_of_a_closed_form_estimator() -> None:

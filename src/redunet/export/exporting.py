@@ -32,6 +32,12 @@ from redunet.export.program import Form, Program, forms, input_shape, networks_o
 from redunet.files import write_bytes
 from redunet.progress import Progress, silent
 
+NOT_FINITE = (
+    "a sample with NaN or infinity gets NaN as its scores and probabilities, and a label that "
+    "means nothing"
+)
+"""What a file says of samples that the model refuses."""
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -144,7 +150,7 @@ def export(
         if not last and not checks.safe(made, labels, shape):
             continue
         holds = held_by(model, form)
-        about = {"labels": json.dumps(labels), "holds": "; ".join(holds)}
+        about = {"labels": json.dumps(labels), "holds": "; ".join(holds), "not finite": NOT_FINITE}
         data = chosen.written(made, shape, labels, about)
         found = compare(checks.answers, chosen.running(data), shape)
         if not found.differ:

@@ -36,8 +36,10 @@ class UnitRows(nn.Module):
 
     def forward(self, Z: Tensor) -> Tensor:
         """Vectors, (n, d)."""
-        # Subnormal numbers are no samples; what follows has a length from 1 on, or zero.
-        Z = Z / Z.abs().amax(1, keepdim=True).clamp(min=1e-300)
+        # In two steps, as 1 / x overflows for the smallest numbers: the first one makes their
+        # largest value at least 5e-24, the second 1. What follows has a length from 1 on, or zero.
+        for least in (1e-300, TINY):
+            Z = Z / Z.abs().amax(1, keepdim=True).clamp(min=least)
         return Z / lengths_of(Z).clamp(min=1.0)
 
 

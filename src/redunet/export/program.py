@@ -29,11 +29,21 @@ class Program(nn.Module):
         From raw samples to vectors as the first layer takes them.
     layers : Module
     readout : Scores
+    n_values : int, default=None
+        Of a raw sample. A sample with a value that is not finite gets NaN as its scores and
+        probabilities; None leaves that to the steps, some of which lose NaN.
     """
 
-    def __init__(self, before: nn.Sequential, layers: nn.Module, readout: Scores) -> None:
+    def __init__(
+        self,
+        before: nn.Sequential,
+        layers: nn.Module,
+        readout: Scores,
+        n_values: int | None = None,
+    ) -> None:
         super().__init__()
         self.before, self.layers, self.readout = before, layers, readout
+        self.n_values = n_values
 
     def without_first(self) -> Program:
         """The same without the first step, the feature map."""
@@ -42,7 +52,12 @@ class Program(nn.Module):
     def forward(self, samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Index, (n,), scores and probabilities, (n, k), of samples, (n, ...) in float64."""
         scores = self.scores(samples)
-        return scores.argmax(1), scores, self.readout.probabilities(scores)
+        index, probabilities = scores.argmax(1), self.readout.probabilities(scores)
+        if self.n_values is None:
+            return index, scores, probabilities
+        zeros = samples.reshape(-1, self.n_values) * 0.0  # NaN where a value is not finite
+        mark = zeros.sum(1, keepdim=True)
+        return index, scores + mark, probabilities + mark
 
     def scores(self, samples: Tensor) -> Tensor:
         """Scores alone, (n, k)."""
@@ -189,11 +204,11 @@ def program(model: Estimator, form: Form) -> Program:
     form : Form
         One of those that `forms` gives.
     """
-    features = model.feature_map_
+    features, n_values = model.feature_map_, math.prod(input_shape(model))
     before = [] if features is None else [feature_module(features)]
     if isinstance(model, EnsembleClassifier):
         no_layers = Layers([], None, torch.float64)
-        return Program(nn.Sequential(*before), no_layers, _mean(model, form)).eval()
+        return Program(nn.Sequential(*before), no_layers, _mean(model, form), n_values).eval()
     if model.normalize == "constant":
         before.append(WithConstant(model.moments_.n_features - 1))
     if isinstance(model, ReduNetClassifier):
@@ -207,7 +222,7 @@ def program(model: Estimator, form: Form) -> Program:
         before.append(UnitRows() if bounds is None else Scaled(max(map(abs, bounds))))
         layers = Layers([], None, torch.float64)
         readout = solution_module(model.solution_, model.name())
-    return Program(nn.Sequential(*before), layers, readout).eval()
+    return Program(nn.Sequential(*before), layers, readout, n_values).eval()
 
 
 def _mean(model: EnsembleClassifier, form: Form) -> MeanScores:

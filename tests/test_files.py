@@ -373,7 +373,13 @@ def test_an_output_that_is_an_input_by_any_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("storm", "times"),
-    [("kill_storm", 60), ("lock_storm", 2000), ("overwrite_storm", 40), ("command_storm", 12)],
+    [
+        ("kill_storm", 60),
+        ("lock_storm", 2000),
+        ("overwrite_storm", 40),
+        ("command_storm", 12),
+        ("choice_storm", 8),
+    ],
 )
 def test_storms(storm: str, times: int) -> None:
     assert storm in STORMS

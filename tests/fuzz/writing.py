@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -115,56 +115,106 @@ def overwrite_storm(n: int) -> int:
 
 
 def command_storm(n: int) -> int:
-    """Kill n commands, learn and forget in turn; a model neither old nor new is a fault."""
+    """End n commands, learn and forget in turn; a model neither old nor new is a fault."""
+    return _end_commands(
+        n,
+        [
+            (("learn", "{}/model", "{}/more.npz"), ()),
+            (("forget", "{}/model", "3"), ("learn", "{}/model", "{}/more.npz")),
+        ],
+    )
+
+
+def choice_storm(n: int) -> int:
+    """End n commands, tune and calibrate in turn; a model neither old nor new is a fault."""
+    validation = ("{}/model", "{}/validation.npz")
+    tune = ("tune", *validation, "--write", "--budget", "3", "--out", "{}/tune")
+    return _end_commands(n, [(tune, ()), (("calibrate", *validation), ())])
+
+
+def _end_commands(n: int, commands: Sequence[tuple[Sequence[str], Sequence[str]]]) -> int:
+    """End n commands by SIGKILL, or every other round by SIGINT, at random moments.
+
+    Parameters
+    ----------
+    n : int
+    commands : sequence of (words, words)
+        Each changes a model, on which the other command was run before, if any.
+
+    Returns
+    -------
+    int
+        How often the model was neither as before nor as after, something else was left in its
+        folder, or SIGINT ended in anything but one line and exit code 1.
+    """
     import numpy as np
 
-    from redunet.cli import lines
-    from redunet.cli.app import main
+    from redunet import interrupts
+    from redunet.cli import app, lines, process
     from redunet.user_data import model_changes
 
-    assert lines, model_changes  # loaded once, not by each command
+    assert app, (lines, model_changes)  # loaded once, not by each command
     rng, faults = random.Random(0), 0
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model")
-        X = np.random.default_rng(0).standard_normal((60, 30))
-        for name, classes in (("first", (0, 1)), ("more", (2,))):
-            rows = np.isin(np.arange(60) % 3, classes)
-            np.savez(Path(folder, f"{name}.npz"), X=X[rows], y=(np.arange(60) % 3)[rows])
+        y = np.arange(120) % 4
+        X = np.random.default_rng(0).standard_normal((120, 10)) + 2 * np.eye(4, 10)[y] + 5
+        for name, rows in (("first", y < 3), ("more", y == 3), ("validation", y < 3)):
+            half = (np.arange(120) >= 80) == (name == "validation")
+            np.savez(Path(folder, f"{name}.npz"), X=X[rows & half], y=y[rows & half])
 
-        def run(*words: str) -> None:
-            if main([*words, "--quiet"], standalone_mode=False):
-                raise RuntimeError(f"{words} was refused")
+        def run(words: Sequence[str]) -> int:
+            sys.argv[1:] = [*words, "--quiet"]
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:  # as the program itself begins
+                interrupts.listen()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            except KeyboardInterrupt:
+                return 1
+            return process.run()
 
-        def time_of(*words: str) -> float:
+        def started(words: Sequence[str]) -> int:
+            """A process that can be interrupted from its first line on, and not before."""
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            child = _fork(partial(run, [word.format(folder) for word in words]), 3)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            return child
+
+        def seconds_of(words: Sequence[str]) -> float:
             start = time.perf_counter()
-            ended = os.waitpid(_fork(partial(run, *words)), 0)[1]
-            return time.perf_counter() - start if not ended else float("nan")
+            if os.waitpid(started(words), 0)[1]:
+                raise RuntimeError(f"{words} was refused")
+            return time.perf_counter() - start
 
-        learn = ("learn", str(model), f"{folder}/more.npz")
-        forget = ("forget", str(model), "2")
-        time_of("learn", str(model), f"{folder}/first.npz", "--set", "n_layers=2")
-        small = model.read_bytes()
-        longest = {learn: time_of(*learn)}
-        large = model.read_bytes()
-        longest[forget] = time_of(*forget)
-        assert model.read_bytes() == small != large
+        seconds_of(("learn", "{}/model", "{}/first.npz", "--set", "n_layers=2"))
+        small, turns = model.read_bytes(), []
+        for words, first in commands:
+            write_bytes(model, small)
+            if first:
+                seconds_of(first)
+            before, longest = model.read_bytes(), seconds_of(words)
+            turns.append((words, before, model.read_bytes(), longest))
+            assert before != turns[-1][2]
         left = sorted(os.listdir(folder))
         for turn in range(n):
-            words = forget if turn % 2 else learn
-            write_bytes(model, large if turn % 2 else small)
-            process = _fork(partial(run, *words))
-            time.sleep(rng.uniform(0, longest[words]))
-            os.kill(process, signal.SIGKILL)
-            whole = os.waitpid(process, 0)[1] in (0, signal.SIGKILL)
-            faults += not whole or model.read_bytes() not in (small, large)
+            words, before, after, longest = turns[turn % len(turns)]
+            by = signal.SIGINT if turn // len(turns) % 2 else signal.SIGKILL
+            write_bytes(model, before)
+            child = started(words)
+            time.sleep(longest * rng.uniform(0, 1) ** 0.5)  # more often near the end
+            os.kill(child, by)
+            status = os.waitpid(child, 0)[1]
+            ended = status in (0, signal.SIGKILL if by == signal.SIGKILL else 1 << 8)
+            whole = model.read_bytes() in (before, after)
             with changing(model, _silent):
                 write_bytes(model, small)
-            faults += sorted(os.listdir(folder)) != left
+            faults += not (ended and whole and sorted(os.listdir(folder)) == left)
     return faults
 
 
 STORMS: dict[str, Callable[[int], int]] = {
-    storm.__name__: storm for storm in (kill_storm, lock_storm, overwrite_storm, command_storm)
+    storm.__name__: storm
+    for storm in (kill_storm, lock_storm, overwrite_storm, command_storm, choice_storm)
 }
 
 
@@ -172,14 +222,14 @@ def _silent(_: str) -> None:
     pass
 
 
-def _fork(work: Callable[[], object]) -> int:
+def _fork(work: Callable[[], int | None], failed: int = 1) -> int:
+    """A process that does some work, and ends with its exit code, or another if it failed."""
     process = os.fork()
     if process:
         return process
-    status = 1
+    status = failed
     try:
-        work()
-        status = 0
+        status = work() or 0
     except BaseException:  # noqa: BLE001 - the parent counts it
         traceback.print_exc()
     finally:

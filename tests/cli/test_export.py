@@ -115,7 +115,8 @@ def test_without_samples_some_are_made(model: Path, tmp_path: Path) -> None:
     ["embeddings", "embeddings-wide", "features", "tables", "directions", "images-fast"],
 )
 def test_every_recipe_is_exported_without_samples(recipe: str, suffix: str, tmp_path: Path) -> None:
-    data, few = write_csv(tmp_path / "t", ROWS), ("width=20",)
+    data = write_csv(tmp_path / "t", ROWS)
+    few: tuple[str, ...] = ("width=20",)
     if recipe == "images-fast":
         np.savez(tmp_path / "i.npz", X=np.repeat(np.repeat(IMAGES, 4, 1), 3, 2), y=WORDS)
         data, few = tmp_path / "i.npz", ("n_filters=4", "n_components=3")

@@ -159,7 +159,9 @@ def test_scalars_of_numpy_are_the_plain_values(name: str, good: Any, alike: list
         assert (model.decision_function(X) == before).all()
 
 
-@pytest.mark.parametrize("value", [np.array([1, 2.0]), math.nan, [1, 2], Odd()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [np.array([1, 2.0]), math.nan, [1, 2], Odd()], ids=["array", "nan", "list", "odd"]
+)
 @pytest.mark.parametrize("name", sorted(BAD_SETTINGS))
 def test_a_setting_that_cannot_be_compared_after_an_answer(name: str, value: Any) -> None:
     model, _ = fitted()

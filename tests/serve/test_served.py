@@ -20,7 +20,7 @@ from redunet import ReduNetClassifier
 from redunet.errors import BusyError
 from redunet.estimators import Estimator, load
 from redunet.estimators.receipts import Receipts
-from redunet.journal import DONE, Journal, Line
+from redunet.journal import DONE, Journal, Line, changes
 from redunet.lock import changing
 from redunet.serve.idempotency import Keys, Request
 from redunet.serve.served import Served
@@ -293,9 +293,9 @@ def test_a_change_that_cannot_be_closed_is_answered_with_a_note(path: Path, tmp_
         assert found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert served.stored.sha256 == found["sha256"]
         served.keys.end()
-    assert [outcome for _, outcome in Journal(log).changes()] == [None]
+    assert [outcome for _, outcome in changes(Journal(log).lines())] == [None]
     with served_file(path, Receipts(log)) as served:
-        assert [outcome for _, outcome in Journal(log).changes()] == [DONE]
+        assert [outcome for _, outcome in changes(Journal(log).lines())] == [DONE]
         again = served.change("forget", forget_ant, request)
         assert (again["repeated"], again["sha256"]) == (True, found["sha256"])
     assert verify(log, path)["unchanged_since"]
@@ -309,7 +309,7 @@ def test_the_next_change_settles_what_could_not_be_closed(path: Path, tmp_path: 
         assert served.change("forget", forget_ant)["notes"]
         receipts.journal = working
         assert not served.change("learn", learn_dog)["notes"]
-        assert [outcome for _, outcome in Journal(log).changes()] == [DONE]
+        assert [outcome for _, outcome in changes(Journal(log).lines())] == [DONE]
 
 
 def test_an_unforeseen_error_of_the_builder_is_seen_and_survived(

@@ -160,6 +160,8 @@ def test_rank_and_sums_of_few_samples_are_exact() -> None:
         more = S.clone()
         more[d - 1, d - 1] += 2  # one dimension more than there are samples
         refused(more, s, n)
+    many = table(400, 300, 300)["ant"].second_moment  # held whole, of a rank far above
+    assert "above the number of samples" in refused(many, many.diagonal() % 2, 40)
     for n, d in ((7, 9), (2, 3), (100, 150)):  # held whole
         moment = table(n, d, d)["ant"]
         ClassMoments.from_tensors(["ant"], forged(moment.second_moment, moment.sum, n))

@@ -27,7 +27,8 @@ def test_the_oracle_knows_what_is_impossible() -> None:
 
     two = [[unit**2, 0], [0, unit**2]]
     assert judged(2, [unit, unit], *two) is None
-    assert judged(2, [unit, 0], *two) is None  # such as (-h, h) and (h + 1, h): nobody can tell
+    assert judged(3, [unit, 0], *two) is None  # one of them zero: nobody can tell
+    assert "rank is above 2" in str(judged(2, [unit, 0], *two))
     assert "samples" in str(judged(0, [0, 0], *two))
     assert "does not go with" in str(judged(2, [unit + 1, unit], *two))
     assert "too large" in str(judged(2, [0, 0], [unit**2, unit**2 + 1], [unit**2 + 1, unit**2]))

@@ -16,7 +16,7 @@ from torch import Tensor
 from redunet.core.allocation import Allocate, in_memory
 from redunet.core.columns import Columns
 from redunet.core.moment import Moment
-from redunet.core.possible import check, check_columns
+from redunet.core.possible import check, check_columns, check_rank_of
 from redunet.errors import DataError
 
 FIRST_NAMES = ("counts", "sums", "second_moments")
@@ -105,6 +105,7 @@ def _moments(
         if r == d:
             moment = Moment(count, total.clone(), columns)
             check(count, total, columns)
+            check_rank_of(moment.columns, count)
         else:
             held, expansion = Columns.checked(own.clone(), columns, total[own])
             moment = Moment(count, total.clone(), held)

@@ -21,7 +21,7 @@ from torch import Tensor
 from redunet.core.columns import Columns, Expansion
 from redunet.core.elimination import BLOCK, Elimination, places
 from redunet.core.grid import GRID
-from redunet.core.linalg import is_semidefinite
+from redunet.core.linalg import is_semidefinite, is_surely_definite
 from redunet.core.residues import residues
 from redunet.errors import DataError
 
@@ -60,6 +60,10 @@ def check(count: int, total: Tensor, S: Tensor, factored: int = FACTORED) -> Non
         _check_definite(count, total, S, slice(start, min(start + factored, d)))
     if count <= d <= RANKED:
         _check_rank(count, total, S)
+    elif count < min(d, factored):  # where it is regular, a block of more features has their rank
+        largest = S.diagonal().topk(count + 1).indices
+        if is_surely_definite(S[largest][:, largest].to(torch.float64)):
+            raise _rank_above(count)
 
 
 def check_columns(count: int, total: Tensor, held: Columns, expansion: Expansion) -> None:
@@ -74,10 +78,7 @@ def check_columns(count: int, total: Tensor, held: Columns, expansion: Expansion
         Of the columns with one row more, the entries of ``total`` at the pivots.
     """
     d = len(total)
-    if held.rank > count:
-        raise impossible(
-            f"a second moment of rank {held.rank:,}, above the number of samples, {count:,}"
-        )
+    check_rank_of(held, count)
     # As S = XᵀX and s = Xᵀ1, s = C B⁻¹ s_p. With independent samples also n = s_pᵀ B⁻¹ s_p.
     border = expansion.residues(slice(d, d + 1), slice(None))[:, 0]
     wanted = residues(torch.cat([total, total.new_tensor([count])]))
@@ -203,7 +204,7 @@ def _check_rank(count: int, total: Tensor, S: Tensor) -> None:
         )
         pivots += [start + j for j in taken]
         if len(pivots) > count:
-            raise impossible(f"moments of a rank above the number of samples, {count:,}")
+            raise _rank_above(count)
 
 
 def _check_all(
@@ -213,6 +214,16 @@ def _check_all(
     if not bool(fine.all()):
         i = int(fine.logical_not().nonzero()[0, 0])
         raise impossible(f"{name} = {int(values[i]):,}, which {what}".replace("{0}", str(i)))
+
+
+def check_rank_of(held: Columns | None, count: int) -> None:
+    """Raise a DataError where a second moment has more independent columns than samples."""
+    if held is not None and held.rank > count:
+        raise _rank_above(count)
+
+
+def _rank_above(count: int) -> DataError:
+    return impossible(f"moments of a rank above the number of samples, {count:,}")
 
 
 def impossible(got: str) -> DataError:

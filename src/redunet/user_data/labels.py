@@ -126,6 +126,11 @@ def checked_array(labels: NDArray[np.generic], what: str) -> NDArray[np.generic]
         Where they are from, for the message.
     """
     kind = labels.dtype.kind
+    if kind == "b":
+        raise DataError(
+            f"expected labels that are whole numbers or text in {what}, got true and false: "
+            f"convert them"
+        )
     if kind == "u" and int(labels.max()) > _INT64.max:
         raise DataError(
             f"expected labels up to {_INT64.max} in {what}, got {labels.max()}: use smaller "

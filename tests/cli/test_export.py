@@ -115,13 +115,10 @@ def test_without_samples_some_are_made(model: Path, tmp_path: Path) -> None:
     ["embeddings", "embeddings-wide", "features", "tables", "directions", "images-fast"],
 )
 def test_every_recipe_is_exported_without_samples(recipe: str, suffix: str, tmp_path: Path) -> None:
-    data = write_csv(tmp_path / "t", ROWS)
-    few: tuple[str, ...] = ("width=20",)
+    data, few = write_csv(tmp_path / "t", ROWS), ["width=20"] * (recipe == "embeddings-wide")
     if recipe == "images-fast":
         np.savez(tmp_path / "i.npz", X=np.repeat(np.repeat(IMAGES, 4, 1), 3, 2), y=WORDS)
-        data, few = tmp_path / "i.npz", ("n_filters=4", "n_components=3")
-    if recipe not in ("embeddings-wide", "images-fast"):
-        few = ()
+        data, few = tmp_path / "i.npz", ["n_filters=4", "n_components=3"]
     settings = [word for one in few for word in ("--set", one)]
     done("learn", tmp_path / "model", data, "--recipe", recipe, *settings)
     found = done("export", tmp_path / "model", "-o", tmp_path / f"m.{suffix}", "--json")

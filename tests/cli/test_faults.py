@@ -135,8 +135,8 @@ def test_columns_of_parquet_that_are_no_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["learn", "unlearn", "evaluate"])
 def test_truth_values_are_no_labels(tmp_path: Path, taught: dict[str, Path], command: str) -> None:
-    np.savez(tmp_path / "t.npz", X=IMAGES[ROWS].reshape(-1, 12), y=NUMBERS[ROWS] > 1)
-    said = refused(command, taught["columns"], tmp_path / "t.npz")
+    np.savez(tmp_path / "t.npz", X=IMAGES[ROWS], y=NUMBERS[ROWS] > 1)
+    said = refused(command, taught["images"], tmp_path / "t.npz")
     assert "expected labels that are whole numbers or text in y in" in said
 
 

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import io
 import json
-import pickle
 import struct
 import sys
 import tarfile
@@ -102,7 +101,8 @@ def tiny_cifar(seed: int) -> Tiny:
         )
         files[f"{name}.bin"] = b"".join(samples)
     mean = tuple(images[:20].reshape(-1, 3).mean(axis=0).tolist())
-    published = Published("cifar10", (32, 32, 3), (2,) * 10, (1,) * 10, md5s(files), mean)
+    hashes = md5s({**files, **pickled(files)})
+    published = Published("cifar10", (32, 32, 3), (2,) * 10, (1,) * 10, hashes, mean)
     data = Dataset("cifar10", images[:20], labels[:20], images[20:], labels[20:], "test")
     return Tiny(data, published, files)
 
@@ -201,16 +201,13 @@ def same(found: Dataset, expected: Dataset) -> None:
         np.testing.assert_array_equal(array, getattr(expected, field))
 
 
-def pickled(tiny: Tiny, by: str) -> dict[str, bytes]:
-    files = {}
+def pickled(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Write binary batches as Python 2 did."""
+    batches = {}
     for name in BATCHES:
-        rows = np.frombuffer(tiny.files[f"{name}.bin"], np.uint8).reshape(-1, 3073)
-        labels = rows[:, 0].tolist()
-        batch = {b"labels": labels, b"data": rows[:, 1:].copy(), b"filenames": [b"a.png"]}
-        files[name] = (
-            python2_pickle(rows[:, 1:], labels) if by == "python2" else pickle.dumps(batch, 2)
-        )
-    return files
+        rows = np.frombuffer(files[f"{name}.bin"], np.uint8).reshape(-1, 3073)
+        batches[name] = python2_pickle(rows[:, 1:], rows[:, 0].tolist())
+    return batches
 
 
 def under(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redunet.datasets import bounded, cifar_pickle, cifar_png, idx, load
+from redunet.datasets import bounded, cifar_png, idx, load
 from redunet.errors import DataError, FileAccessError, ReduNetError
 from tests.tiny_data import Tiny, pickled, tar_gz, under, write
 
@@ -30,160 +30,28 @@ class Evil:
         return os.mkdir, (str(self.target),)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_that_runs_code_is_refused(
-    protocol: int, tinies: dict[str, Tiny], tmp_path: Path
+def test_a_pickle_that_was_not_published_is_never_unpickled(
+    tinies: dict[str, Tiny], tmp_path: Path
 ) -> None:
     target = tmp_path / "harm"
-    files = pickled(tinies["cifar10"], "python2")
-    files["data_batch_3"] = pickle.dumps({b"data": Evil(target), b"labels": [0]}, protocol)
-    folder = write(tmp_path / "data", under("cifar-10-batches-py", files))
-    with pytest.raises(DataError) as caught:
-        load("cifar10", folder)
-    assert not target.exists()
-    assert str(caught.value) == (
-        f"data_batch_3 in {folder / 'cifar-10-batches-py'} asks for '{os.mkdir.__module__}.mkdir', "
-        "which no CIFAR-10 batch needs: do not trust this file"
-    )
+    files = pickled(tinies["cifar10"].files)
+    files["data_batch_3"] = pickle.dumps({b"data": Evil(target), b"labels": [0]}, 2)
+    expected = tinies["cifar10"].published.md5["data_batch_3"]
+    line = f"data_batch_3 of cifar10 should have the md5 {expected}, not"
+    for folder in (
+        write(tmp_path / "data", under("cifar-10-batches-py", files)),
+        write(
+            tmp_path / "packed",
+            {"cifar-10-python.tar.gz": tar_gz(under("cifar-10-batches-py", files))},
+        ),
+    ):
+        with pytest.raises(DataError, match=line) as caught:
+            load("cifar10", folder)
+        assert len(str(caught.value).splitlines()) == 1
+        assert not target.exists()
     # The same bytes do harm where they are trusted: the test would notice.
     pickle.loads(files["data_batch_3"])
     assert target.is_dir()
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("builtins", "eval"),
-        ("__builtin__", "eval"),
-        ("numpy", "load"),
-        ("numpy.core.multiarray", "fromfile"),
-        ("_codecs", "decode"),
-        ("copyreg", "_reconstructor"),
-        ("numpy\n\x1b[2Jcore", "ndarray"),
-    ],
-)
-def test_only_five_names_are_allowed(module: str, name: str) -> None:
-    words = (b"\x8c" + bytes([len(word)]) + word.encode() for word in (module, name))
-    raw = b"\x80\x04" + b"".join(words) + b"\x93."
-    with pytest.raises(DataError, match="which no CIFAR-10 batch needs") as caught:
-        cifar_pickle.decode(raw, "x")
-    assert str(caught.value).isprintable()
-
-
-def test_what_is_allowed_does_nothing_by_itself() -> None:
-    # A void dtype with a state of its own crashes numpy when it is believed.
-    raw = (
-        b"\x80\x02}(U\x06labels]U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
-        b"K\x00\x85U\x01b\x87R(K\x01K\x01\x85cnumpy\ndtype\nU\x02V8K\x00K\x01\x87R(K\x03U\x01|NNN"
-        b"K\x08K\x01K\x3ftb\x89U\x08aaaaaaaatbu."
-    )
-    with pytest.raises(DataError, match=r"no CIFAR-10 batch \(data should be an array of bytes\)"):
-        cifar_pickle.decode(raw, "x")
-
-
-def test_a_pickle_cannot_change_what_it_names() -> None:
-    # BUILD with a pair sets attributes on whatever has no __setstate__ of its own.
-    raw = b"\x80\x02cnumpy\ndtype\nN}U\x08__call__K\x01s\x86b."
-    with pytest.raises(DataError, match="no CIFAR-10 batch"):
-        cifar_pickle.decode(raw, "x")
-
-
-@pytest.mark.parametrize(
-    ("raw", "line"),
-    [
-        (b"\x80\x02)" + b"\x85" * 200_000 + b".", "a tuple is too long or too deep"),
-        (b"\x80\x02" + b"(" * 300_000, "too many instructions"),
-        (b"\x80\x02]" + b"\x85" * 200_000 + b".", "a tuple is too long or too deep"),
-        # A slot far out, which the usual machine makes room for: 2.3 GB.
-        (b"\x80\x02Nr\xff\xff\xff\x08.", "no CIFAR-10 batch"),
-        (b"\x80\x02T\xff\xff\xff\x7f.", "it ends too early"),
-        (b"\x80\x02B\xff\xff\xff\xff.", "it ends too early"),
-        (b"\x80\x04\x8e" + b"\xff" * 8 + b".", "it ends too early"),
-        (b"\x80\x04\x96" + b"\x00\x00\x00\x90" + bytes(4) + b".", "in no genuine one"),
-        (b"I" + b"9" * 100_000 + b"\n.", "an integer is too large"),
-        (b"\x80\x02\x8b\x00\x00\x00\x10.", "in no genuine one"),
-        (b"]q\x00h\x00a.", "no CIFAR-10 batch"),
-        (b"}]Ns.", "a key is no word"),
-        # One text, encoded again and again.
-        (
-            b"X\x00\x01\x00\x00" + b"a" * 256 + b"q\x00c_codecs\nencode\nq\x01"
-            b"0" + b"h\x01h\x00X\x06\x00\x00\x00latin1\x86R" * 100 + b".",
-            "in no genuine one",
-        ),
-        (
-            b"X\x00\x01\x00\x00" + b"a" * 256 + b"q\x00c_codecs\nencode\nq\x01"
-            b"X\x06\x00\x00\x00latin1q\x02" + b"h\x01h\x00h\x02\x86R" * 100 + b".",
-            "encoded several times",
-        ),
-    ],
-)
-def test_small_pickles_cost_little(raw: bytes, line: str) -> None:
-    tracemalloc.start()
-    with pytest.raises(DataError, match=line):
-        cifar_pickle.decode(raw, "x")
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < 2**20 + 200 * len(raw)
-
-
-def test_a_shape_of_words_is_no_shape() -> None:
-    # Multiplied, it would be a word of two billion letters.
-    raw = (
-        b"\x80\x02}(U\x06labels]U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
-        b"K\x00\x85U\x01b\x87R(K\x01U\x01aJ\xff\xff\xff\x7f\x86cnumpy\ndtype\nU\x02u1K\x00K\x01"
-        b"\x87R\x89U\x08aaaaaaaatbu."
-    )
-    with pytest.raises(DataError, match="data should be an array of bytes"):
-        cifar_pickle.decode(raw, "x")
-
-
-@pytest.mark.parametrize("protocol", range(5))
-def test_batches_of_every_protocol_are_read(protocol: int) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 3072), dtype=np.uint8)
-    for names in (["a.png", "é.png"], [b"a.png", b"b.png"]):
-        batch = {"labels": [3, 1, 9, 0], "data": pixels, "filenames": names, "batch_label": b"t"}
-        found, labels = cifar_pickle.decode(pickle.dumps(batch, protocol), "x")
-        np.testing.assert_array_equal(found, pixels)
-        assert labels.tolist() == [3, 1, 9, 0]
-    # As Python 2 wrote protocol 0.
-    raw = (
-        b"(dp1\nS'labels'\np2\n(lp3\nI3\naI0\nasS'data'\np4\ncnumpy.core.multiarray\n_reconstruct\n"
-        b"p5\n(cnumpy\nndarray\np6\n(I0\ntp7\nS'b'\np8\ntp9\nRp10\n(I1\n(I2\nI3\ntp11\ncnumpy\n"
-        b"dtype\np12\n(S'u1'\np13\nI0\nI1\ntp14\nRp15\n(I3\nS'|'\np16\nNNNI-1\nI-1\nI0\ntp17\nb"
-        b"I00\nS'\\x00\\n\\'\\\\ab'\np18\ntp19\nbs."
-    )
-    found, labels = cifar_pickle.decode(raw, "x")
-    assert (found.tolist(), labels.tolist()) == ([[0, 10, 39], [92, 97, 98]], [3, 0])
-
-
-@given(st.binary(max_size=60))
-def test_garbage_is_no_batch(raw: bytes) -> None:
-    with pytest.raises(DataError, match=r"^x "):
-        cifar_pickle.decode(b"\x80\x02" + raw, "x")
-
-
-@pytest.mark.parametrize(
-    ("labels", "line"),
-    [
-        ("ab", "labels should be a list of integers"),
-        ([True, 0], "labels should be a list of integers"),
-        ([0.5], "in no genuine one"),
-        ([10**30], "too large"),
-    ],
-)
-def test_labels_must_be_integers(labels: Any, line: str) -> None:
-    raw = pickle.dumps({b"labels": labels, b"data": np.zeros((2, 3072), np.uint8)}, 2)
-    with pytest.raises(DataError, match=line):
-        cifar_pickle.decode(raw, "x")
-
-
-def test_a_batch_of_another_length_is_an_error(tinies: dict[str, Tiny], tmp_path: Path) -> None:
-    files = pickled(tinies["cifar10"], "python2")
-    batch = {b"labels": [0] * 3, b"data": np.zeros((3, 3072), np.uint8)}
-    files["data_batch_2"] = pickle.dumps(batch, 2)
-    line = r"data_batch_2 in .* should have 4 samples of 3072 bytes, not 3 labels for .*\(3, 3072\)"
-    with pytest.raises(DataError, match=line):
-        load("cifar10", write(tmp_path / "data", files))
 
 
 def npz(**arrays: Any) -> bytes:
@@ -237,7 +105,7 @@ def test_a_tar_member_that_claims_too_much_is_refused(
     member.size = 1 << 40
     raw = gzip.compress(member.tobuf() + b"\0" * 1024)
     folder = write(tmp_path / "data", {"cifar-10-binary.tar.gz": raw})
-    limit = 4 * 3073 + 4096
+    limit = 4 * 3200 + 4096
     assert tinies
     with pytest.raises(
         DataError, match=rf"claims {1 << 40} bytes, more than {limit}: download it again"
@@ -344,13 +212,6 @@ def test_garbage_is_no_idx(raw: bytes) -> None:
         idx.decode(raw, (20, 28, 28), "x")
 
 
-def test_a_binary_batch_of_odd_length_is_an_error(tinies: dict[str, Tiny], tmp_path: Path) -> None:
-    files = dict(tinies["cifar10"].files)
-    files["data_batch_5.bin"] = files["data_batch_5.bin"][:-2]
-    with pytest.raises(DataError, match="should have a multiple of 3073 bytes, not 12290"):
-        load("cifar10", write(tmp_path / "data", files))
-
-
 def test_a_png_is_measured_before_it_is_unpacked() -> None:
     from PIL import Image
 
@@ -390,7 +251,7 @@ def test_every_error_is_one_line_and_of_this_package(
     tinies: dict[str, Tiny], tmp_path: Path
 ) -> None:
     random = np.random.default_rng(0)
-    good = tar_gz(under("cifar-10-batches-py", pickled(tinies["cifar10"], "python2")))
+    good = tar_gz(under("cifar-10-batches-py", pickled(tinies["cifar10"].files)))
     lines = []
     for _ in range(60):
         raw = bytearray(good)

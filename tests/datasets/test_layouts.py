@@ -63,12 +63,11 @@ LAYOUTS: dict[str, list[tuple[str, Callable[[Tiny], dict[str, bytes]]]]] = {
     ],
     "fashion_mnist": idx_layouts(["FashionMNIST/raw", "fashion-mnist", "fashion_mnist", "."]),
     "cifar10": [
-        ("python 2", lambda t: under(PY, pickled(t, "python2"))),
-        ("python 3", lambda t: under(PY, pickled(t, "python3"))),
-        ("loose pickles", lambda t: pickled(t, "python2")),
-        ("keras 3", lambda t: under(f"{PY}-target/{PY}", pickled(t, "python2"))),
+        ("python", lambda t: under(PY, pickled(t.files))),
+        ("loose pickles", lambda t: pickled(t.files)),
+        ("keras 3", lambda t: under(f"{PY}-target/{PY}", pickled(t.files))),
         *(
-            (name, lambda t, name=name: {name: tar_gz(under(PY, pickled(t, "python2")))})
+            (name, lambda t, name=name: {name: tar_gz(under(PY, pickled(t.files)))})
             for name in ("cifar-10-python.tar.gz", f"{PY}.tar.gz", f"{PY}-target_archive")
         ),
         ("binary", lambda t: under(BIN, t.files)),

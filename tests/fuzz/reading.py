@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import pickle
 import resource
 import signal
 import struct
@@ -28,7 +27,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from PIL import Image
 
-from redunet.datasets import bounded, cifar_pickle, idx
+from redunet.datasets import bounded, idx
 from redunet.errors import ReduNetError
 from redunet.user_data import Wanted, open_source
 
@@ -268,18 +267,6 @@ def _images(random: Random) -> list[bytes]:
     return [*whole, stream.getvalue()]
 
 
-def _pickles(random: Random) -> list[bytes]:
-    pixels = random.integers(0, 256, (3, 3072), dtype=np.uint8)
-    batch = {b"labels": [1, 2, 3], b"data": pixels, b"filenames": ["a", "b", "c"]}
-    return [
-        *(pickle.dumps(batch, protocol) for protocol in range(5)),
-        b"\x80\x02)" + b"\x85" * 200_000 + b".",
-        b"\x80\x02" + b"(" * 100_000 + b".",
-        b"\x80\x02Nr\xff\xff\xff\x08.",
-        b"\x80\x02]q\x00" + b"h\x00a" * 1000 + b".",
-    ]
-
-
 def _idxs(random: Random) -> list[bytes]:
     sound = idx.header((6, 4)) + random.bytes(24)
     return [sound, gzip.compress(sound), gzip.compress(bytes(2**22)), b""]
@@ -292,7 +279,6 @@ KINDS: dict[str, tuple[Callable[[Random], list[bytes]], Callable[[bytes, Path], 
     "parquet": (_parquets, _as_file(".parquet")),
     "jsonl": (lambda _: [b'{"a": 1}\n'], _as_file(".jsonl")),
     "image": (_images, _as_image),
-    "cifar": (_pickles, lambda raw, _: cifar_pickle.decode(raw, "x") and None),
     "idx": (_idxs, _as_idx),
 }
 

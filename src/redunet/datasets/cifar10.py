@@ -1,5 +1,6 @@
 """CIFAR-10: 60,000 colour pictures of 32×32."""
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import bounded, cifar_pickle, cifar_png, registry, search
-from redunet.datasets.dataset import Dataset, Published, UnavailableError, check
-from redunet.errors import DataError
+from redunet.datasets import bounded, cifar_png, registry, search
+from redunet.datasets.dataset import Dataset, Published, UnavailableError, check, check_md5
 
 # The pixels of a batch as planes, (n, 3072), and its labels, (n,).
 Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
@@ -28,6 +28,12 @@ PUBLISHED = Published(
             "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
             "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
             "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+            "data_batch_1": "c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "634d18415352ddfa80567beed471001a",
+            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+            "test_batch": "40351d587109b95175f43aff81a1287e",
         }
     ),
     mean=(125.307, 122.950, 113.865),
@@ -47,6 +53,8 @@ ADVICE = (
 )
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 _PIXELS = 3072
+_MOST = _PIXELS + 128
+"""Bytes a sample takes, at most: pixels, label and, in Python batches, the name of its file."""
 
 
 @dataclass(frozen=True)
@@ -61,29 +69,27 @@ class Layout:
         The folder in the archive.
     suffix : str
         How the name of a batch ends.
-    most : int
-        Bytes a sample takes, at most.
     decode : callable
-        From the content of a batch and its name to pixels and labels.
+        From the content of a batch, its hash checked, to pixels and labels.
     """
 
     folders: tuple[str, ...]
     archives: tuple[str, ...]
     inside: str
     suffix: str
-    most: int
-    decode: Callable[[bytes, str], Batch]
+    decode: Callable[[bytes], Batch]
 
 
-def decode_binary(raw: bytes, what: str) -> Batch:
+def decode_binary(raw: bytes) -> Batch:
     """Read a binary batch: for each sample a label, then the red, green and blue planes."""
-    if len(raw) % (1 + _PIXELS):
-        raise DataError(
-            f"{what} should have a multiple of {1 + _PIXELS} bytes, not {len(raw)}: "
-            f"download it again"
-        )
     rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 1 + _PIXELS)
     return rows[:, 1:], rows[:, 0].astype(np.int64)
+
+
+def decode_python(raw: bytes) -> Batch:
+    """Read a Python batch, a pickle: only one whose hash is the published one is trusted."""
+    batch = pickle.loads(raw, encoding="bytes")  # noqa: S301 - `_assemble` has checked its hash
+    return batch[b"data"], np.array(batch[b"labels"], dtype=np.int64)
 
 
 LAYOUTS = (
@@ -102,16 +108,13 @@ LAYOUTS = (
         ),
         inside="cifar-10-batches-py",
         suffix="",
-        # The oldest protocol writes a byte as up to four.
-        most=4 * _PIXELS + 128,
-        decode=cifar_pickle.decode,
+        decode=decode_python,
     ),
     Layout(
         folders=("cifar-10-batches-bin", "."),
         archives=("cifar-10-binary.tar.gz",),
         inside="cifar-10-batches-bin",
         suffix=".bin",
-        most=_PIXELS + 1,
         decode=decode_binary,
     ),
 )
@@ -125,18 +128,21 @@ def load(data_dir: Path | None = None) -> Dataset:
 def look(folder: Path) -> Dataset:
     """Read CIFAR-10 from a folder, in the first of the known layouts that is there."""
     for layout in LAYOUTS:
-        limits = {name: length * layout.most + 4096 for name, length in batch_lengths().items()}
+        limits = {
+            f"{name}{layout.suffix}": length * _MOST + 4096
+            for name, length in batch_lengths().items()
+        }
         for place in (folder / name for name in layout.folders):
-            files = {name: place / f"{name}{layout.suffix}" for name in limits}
-            if all(file.is_file() for file in files.values()):
-                raw = {name: bounded.read_file(files[name], limits[name]) for name in files}
-                return _checked(_assemble(raw, layout.decode, place), str(place))
+            if all((place / name).is_file() for name in limits):
+                raw = {name: bounded.read_file(place / name, limits[name]) for name in limits}
+                return _assemble(raw, layout, place)
         for archive in (folder / name for name in layout.archives):
             if archive.is_file():
-                members = {name: f"{layout.inside}/{name}{layout.suffix}" for name in limits}
-                found = bounded.read_tar(archive, {members[name]: limits[name] for name in limits})
-                raw = {name: found[members[name]] for name in members}
-                return _checked(_assemble(raw, layout.decode, archive), str(archive))
+                members = {f"{layout.inside}/{name}": limits[name] for name in limits}
+                found = bounded.read_tar(archive, members)
+                return _assemble(
+                    {Path(name).name: found[name] for name in members}, layout, archive
+                )
     if (path := folder / PACKAGE.file).is_file():
         registry.verify(path, PACKAGE)
         return _checked(cifar_png.read(path, PUBLISHED, batch_lengths(), "folder"), str(path))
@@ -159,22 +165,16 @@ def batch_lengths() -> dict[str, int]:
     return {**dict.fromkeys(train, n_train // len(train)), test: n_test}
 
 
-def _assemble(
-    raw: Mapping[str, bytes], decode: Callable[[bytes, str], Batch], where: Path
-) -> Dataset:
+def _assemble(raw: Mapping[str, bytes], layout: Layout, where: Path) -> Dataset:
     pixels, labels = [], []
-    for name, length in batch_lengths().items():
-        planes, numbers = decode(raw[name], f"{name} in {where}")
-        if planes.shape != (length, _PIXELS) or len(numbers) != length:
-            msg = (
-                f"{name} in {where} should have {length} samples of {_PIXELS} bytes, not "
-                f"{len(numbers)} labels for pixels of shape {planes.shape}: download it again."
-            )
-            raise DataError(msg)
+    for name, content in raw.items():
+        check_md5(name, content, PUBLISHED, str(where))
+        planes, numbers = layout.decode(content)
         pixels.append(np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)))
         labels.append(numbers)
     x_train, y_train = np.concatenate(pixels[:-1]), np.concatenate(labels[:-1])
-    return Dataset(PUBLISHED.name, x_train, y_train, pixels[-1], labels[-1], "folder")
+    data = Dataset(PUBLISHED.name, x_train, y_train, pixels[-1], labels[-1], "folder")
+    return check(data, PUBLISHED, (), str(where))
 
 
 def originals(data: Dataset) -> Iterator[tuple[str, bytes]]:

@@ -141,11 +141,16 @@ def check(
             )
             raise DataError(msg)
     for file, content in originals:
-        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        if digest != published.md5[file]:
-            msg = (
-                f"{where}: {file} of {published.name} should have the md5 {published.md5[file]}, "
-                f"not {digest}: download the files again."
-            )
-            raise DataError(msg)
+        check_md5(file, content, published, where)
     return data
+
+
+def check_md5(file: str, content: bytes, published: Published, where: str) -> None:
+    """Raise `DataError` unless a file has the published hash."""
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if digest != published.md5[file]:
+        msg = (
+            f"{where}: {file} of {published.name} should have the md5 {published.md5[file]}, "
+            f"not {digest}: download the files again."
+        )
+        raise DataError(msg)

@@ -250,6 +250,7 @@ def test_malformed_files(client: Client, asked: str, name: str, data: bytes) -> 
     assert "\n" not in found["error"]
     assert "/tmp" not in found["error"]
     assert "Traceback" not in found["error"]
+    assert not name.endswith("parquet") or "got another ending" in found["error"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ Wait = Annotated[
     bool, Query(description="Answer when the new network answers, not when the file is written.")
 ]
 Uploads = Annotated[
-    list[UploadFile], File(description="Images, or .npz, .npy, .csv, .parquet or .jsonl files.")
+    list[UploadFile], File(description="Images, or .npz, .npy, .csv or .jsonl files.")
 ]
 Labels = Annotated[list[str] | None, Form(description="Of images: one for each, or one for all.")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -26,8 +26,8 @@ from redunet.user_data.source import Batch, Source, Wanted, texts_array
 Found = dict[str, Any]
 Label = int | str
 
-ENDINGS = (*IMAGE_ENDINGS, ".npz", ".npy", ".csv", ".tsv", ".parquet", ".jsonl")
-"""Of files that may be sent."""
+ENDINGS = (*IMAGE_ENDINGS, ".npz", ".npy", ".csv", ".tsv", ".jsonl")
+"""Of files that may be sent: no Parquet, whose pages may unpack to more than its footer says."""
 
 MOST_FILES = 1000
 

@@ -265,9 +265,9 @@ def texts_array(texts: Sequence[str]) -> NDArray[Any]:
     return array
 
 
-def check_weight(path: Path, unpacked: int, packed: int, harmless: int = _HARMLESS) -> None:
+def check_weight(path: Path, unpacked: int, packed: int) -> None:
     """Complain of data that unpacks to far more than it weighs, and to more than is harmless."""
-    if unpacked > harmless and unpacked > _MOST_SWELLING * packed:
+    if unpacked > _HARMLESS and unpacked > _MOST_SWELLING * packed:
         raise DataError(
             f"{path} unpacks to {unpacked / 1e6:,.0f} MB from {packed / 1e6:,.1f} MB, which data "
             f"hardly ever does: save it without compression if it is your own"

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from redunet.errors import DataError
 from redunet.untrusted import open_regular
 from redunet.user_data.csv_layout import CsvLayout
 from redunet.user_data.labels import TextColumn, checked_array, checked_text, whole_numbers
-from redunet.user_data.parquet_pages import page_sizes
 from redunet.user_data.row_numbers import looks_like_row_numbers
 from redunet.user_data.source import (
     TEXTS_AT_A_TIME,
@@ -42,8 +40,6 @@ from redunet.user_data.source import (
     texts_array,
 )
 from redunet.user_data.vectors_file import SAMPLE, encoder_in
-
-_LARGEST_PAGE = 2**24
 
 _TRANSPOSED = 16
 """Columns that become rows at a time."""
@@ -259,6 +255,7 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         check_weight(path, metadata.num_rows * bits // 8, size)
         groups = range(*(wanted.pieces or (0, metadata.num_row_groups)))
         rows = [metadata.row_group(group).num_rows for group in range(groups.stop)]
+        check_weight(path, sum(metadata.row_group(one).total_byte_size for one in groups), size)
     sample = SAMPLE if encoder is not None and SAMPLE in schema.names else None
     before = sum(rows[: groups.start])
     said = label_note(path, label, wanted)
@@ -267,18 +264,8 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
     names = [*columns, *(name for name in (label, sample) if name is not None)]
     repeated = [label] if label is not None and _is_text(schema.field(label).type) else None
 
-    @cache  # of a file that is only looked at, as by who has others read it, it is not needed
-    def check_pages() -> None:
-        unpacked = weight = 0
-        with open_regular(path) as file:
-            for of_page, packed in page_sizes(file, metadata, groups):
-                check_weight(path, of_page, packed, harmless=_LARGEST_PAGE)
-                unpacked, weight = unpacked + of_page, weight + packed
-        check_weight(path, unpacked, min(weight, size))  # pages may be there more than once
-
     def blocks() -> Iterator[tuple[Any, float]]:
         done = 0
-        check_pages()
         with (
             open_regular(path) as file,
             # Read as a dictionary, a long label is in memory once, not once a row.

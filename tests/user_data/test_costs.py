@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from redunet.errors import DataError
 from redunet.untrusted import open_regular
 from redunet.user_data import Wanted, arrays, open_source
 from tests.cli.test_faults import described, npy
@@ -69,6 +70,24 @@ def test_members_packed_in_unusual_ways(tmp_path: Path, method: int) -> None:
         file.writestr("X.npy", npy(np.eye(3)))
         file.writestr("y.npy", npy(np.arange(3)))
     assert "packed as NumPy does it" in refused("learn", tmp_path / "m", tmp_path / "a.npz")
+
+
+def test_an_array_of_an_archive_is_at_most_so_large(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", X=IMAGES, y=WORDS)
+    size = IMAGES.nbytes + 128  # with its header
+    (batch,) = open_source(tmp_path / "a.npz", Wanted(most_unpacked=size)).batches()
+    assert np.array_equal(batch.X, IMAGES)
+    with pytest.raises(DataError, match=r"of X in .*a\.npz: save it as \.npy"):
+        open_source(tmp_path / "a.npz", Wanted(most_unpacked=size - 1))
+
+
+def test_arrays_of_columns_are_mapped_and_read_as_rows(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.asfortranarray(IMAGES))
+    source = open_source(tmp_path / "X.npy", Wanted(labels="ignored"))
+    (batch,) = source.batches()
+    assert np.array_equal(batch.X, IMAGES)
+    assert batch.X.flags.c_contiguous
+    assert not isinstance(batch.X, np.memmap)
 
 
 def test_an_archive_of_many_members_is_gone_through_once(

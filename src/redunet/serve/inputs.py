@@ -31,6 +31,9 @@ ENDINGS = (*IMAGE_ENDINGS, ".npz", ".npy", ".csv", ".tsv", ".jsonl")
 
 MOST_FILES = 1000
 
+_MOST_UNPACKED = 2**27
+"""Bytes of an array in an .npz file that was sent: twice the longest body."""
+
 _COPIED = 2**20
 _ENDING = re.compile(r"\.[a-z]{1,8}")
 _encoding = threading.Lock()  # an encoder sets the number of threads while it works
@@ -160,6 +163,7 @@ def sources_of(
     wanted = replace(
         wanted_for(model, Wanted(encoder=encoder)),
         labels="required" if changing else "ignored",
+        most_unpacked=_MOST_UNPACKED,
     )
     images = [path for path in paths if path.suffix in IMAGE_ENDINGS]
     if not images:

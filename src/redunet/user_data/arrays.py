@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import tokenize
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -39,96 +37,63 @@ _KIND = "an array that NumPy saved"
 
 
 @dataclass(frozen=True)
-class Header:
-    """What a .npy file says of its array before the first value."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a sample."""
-        return math.prod(self.shape[1:]) * self.dtype.itemsize
-
-
-@dataclass(frozen=True)
 class Stored:
-    """One array: a .npy file, or a member of an .npz archive."""
+    """One array: a .npy file, or a member of an .npz archive; its header has been checked."""
 
     path: Path
-    header: Header
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
     member: str | None = None
 
     def __str__(self) -> str:
-        return _shown(self.path, self.member)
+        return f"{self.member} in {self.path}" if self.member else str(self.path)
 
-    def batches(self, rows: int) -> Iterator[NDArray[Any]]:
-        """So many rows at a time."""
-        header = self.header
-        with reading(self.path, _KIND), ExitStack() as stack:
-            stream: IO[bytes] = stack.enter_context(open_regular(self.path))
-            if self.member is not None:
-                archive = stack.enter_context(zipfile.ZipFile(stream))
-                stream = stack.enter_context(archive.open(f"{self.member}.npy"))
-            if _read_header(stream, self.path, self.member) != header:
+    def array(self) -> NDArray[Any]:
+        """Its values: a .npy file mapped into memory, a member of an archive read whole."""
+        with reading(self.path, _KIND):
+            array: NDArray[Any]
+            if self.member is None:
+                array = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            else:
+                with (
+                    open_regular(self.path) as file,
+                    np.load(file, allow_pickle=False) as archive,
+                ):
+                    array = archive[f"{self.member}.npy"]
+            if (array.shape, array.dtype) != (self.shape, self.dtype):
                 raise ValueError("it changed while it was read")
-            whole = _by_columns(stream, header, stack) if header.fortran else None
-            for first in range(0, header.shape[0], rows):
-                count = min(rows, header.shape[0] - first)
-                if whole is not None:
-                    yield np.ascontiguousarray(whole[first : first + count])
-                    continue
-                raw = _exactly(stream, count * header.row_bytes)
-                yield np.frombuffer(raw, header.dtype).reshape(count, *header.shape[1:])
+            return array
 
 
-def _shown(path: Path, member: str | None) -> str:
-    return f"{member} in {path}" if member else str(path)
-
-
-def _read_header(
-    stream: IO[bytes], path: Path, member: str | None = None, size: int | None = None
-) -> Header:
-    """The shape and type of an array, checked; and its length, where the file's size is given."""
+def _opened(stream: IO[bytes], size: int, path: Path, member: str | None = None) -> Stored:
+    """An array whose header says what can be learnt from, in a file of that many bytes."""
     version = npy.read_magic(stream)
     if version not in _HEADERS:
         raise ValueError(f"format {version[0]}.{version[1]} is unknown")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            shape, fortran, dtype = _HEADERS[version](stream)
+            shape, _, dtype = _HEADERS[version](stream)
         except (MemoryError, tokenize.TokenError):
             raise ValueError("its header makes no sense") from None
-    what = _shown(path, member)
+    what = Stored(path, shape, dtype, member)
     if dtype.hasobject:
         raise DataError(
             f"{what} holds Python objects, which are never unpickled: save numbers or words"
         )
     if dtype.kind not in "biufU":
         raise DataError(f"expected numbers or words in {what}, got {dtype}: convert them")
-    header = Header(shape, fortran and len(shape) > 1, dtype)
-    if not shape or min(shape) < 1 or not header.row_bytes:
+    if not shape or min(shape) < 1 or not dtype.itemsize:
         raise DataError(f"expected at least one sample in {what}, got shape {shape}")
     if math.prod(shape[1:]) > MOST_VALUES or dtype.itemsize > 4 * LONGEST_LABEL:
         raise DataError(
             f"expected at most {MOST_VALUES:,} values a sample in {what}, and words of at most "
             f"{LONGEST_LABEL} letters, got shape {shape} of {dtype}"
         )
-    if size is not None and size - stream.tell() != shape[0] * header.row_bytes:
+    # NumPy makes room for what the header claims before it reads a value.
+    if size - stream.tell() != math.prod(shape) * dtype.itemsize:
         raise ValueError("it is not as long as its header says")
-    return header
-
-
-def _by_columns(stream: IO[bytes], header: Header, stack: ExitStack) -> NDArray[Any]:
-    """An array stored column by column, as a map of a file, so that rows can be taken."""
-    # A member of an archive cannot be mapped, so it is unpacked, without a name.
-    file: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-    left = header.shape[0] * header.row_bytes
-    while left:
-        left -= file.write(_exactly(stream, min(left, 2**20)))
-    file.flush()
-    return np.memmap(file, header.dtype, "r", shape=header.shape, order="F")
+    return what
 
 
 def open_npy(path: Path, wanted: Wanted) -> Source:
@@ -143,24 +108,23 @@ def open_npy(path: Path, wanted: Wanted) -> Source:
 
 def _stored(path: Path) -> Stored:
     with reading(path, _KIND), open_regular(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        return Stored(path, _read_header(stream, path, size=size))
+        return _opened(stream, os.fstat(stream.fileno()).st_size, path)
 
 
 def open_npz(path: Path, wanted: Wanted) -> Source:
     """An archive with labels, and samples in the only other array of as many rows."""
-    arrays = _members(path)
+    arrays = _members(path, wanted.most_unpacked)
     label = label_name(path, list(arrays), wanted)
     labels = arrays.pop(label) if label else None
-    n = labels.header.shape[0] if labels else None
+    n = labels.shape[0] if labels else None
     samples = [
         stored
         for stored in arrays.values()
-        if len(stored.header.shape) > 1 and n in (None, stored.header.shape[0])
+        if len(stored.shape) > 1 and n in (None, stored.shape[0])
     ]
     if len(samples) != 1:
         rows = f"of {n:,} samples" if n is not None else "of samples"
-        found = [f"{name} {stored.header.shape}" for name, stored in arrays.items()]
+        found = [f"{name} {stored.shape}" for name, stored in arrays.items()]
         raise DataError(
             f"expected one array {rows} in {path} beside the labels, got {listed(found)}: "
             f"save samples as X and labels as y"
@@ -168,7 +132,7 @@ def open_npz(path: Path, wanted: Wanted) -> Source:
     return _paired(path, samples[0], None if wanted.labels == "ignored" else labels)
 
 
-def _members(path: Path) -> dict[str, Stored]:
+def _members(path: Path, most_unpacked: int) -> dict[str, Stored]:
     """The arrays of an archive, which is gone through once."""
     arrays = {}
     with (
@@ -184,35 +148,38 @@ def _members(path: Path) -> dict[str, Stored]:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise DataError(f"expected {name} in {path} to be packed as NumPy does it")
             check_weight(path, info.file_size, min(info.compress_size, size))
+            if info.file_size > most_unpacked:  # beyond which zipfile reads nothing
+                raise DataError(
+                    f"expected at most {most_unpacked / 1e6:,.0f} MB unpacked, as arrays in .npz "
+                    f"files are read whole, got {info.file_size / 1e6:,.0f} MB of {name} in "
+                    f"{path}: save it as .npy, which need not fit into memory"
+                )
             with archive.open(info) as stream:
-                arrays[name] = Stored(path, _read_header(stream, path, name, info.file_size), name)
+                arrays[name] = _opened(stream, info.file_size, path, name)
     return arrays
 
 
 def _paired(path: Path, samples: Stored, labels: Stored | None) -> Source:
     """Samples, and their labels where there are some."""
-    shape = samples.header.shape
+    shape = samples.shape
     if len(shape) < 2:
         raise DataError(f"expected samples as rows in {samples}, got shape {shape}: reshape them")
-    if labels is not None and (found := labels.header.shape) != shape[:1]:
+    if labels is not None and (found := labels.shape) != shape[:1]:
         raise DataError(
             f"expected one label for each of {shape[0]:,} samples in {labels}, got shape {found}"
         )
 
     def batches() -> Iterator[Batch]:
-        label_values = labels.header.dtype.itemsize // 8 if labels else 0
-        step, done = rows_at_a_time(math.prod(shape[1:]) + label_values), 0
-        of_labels = labels.batches(step) if labels else None
-        for X in samples.batches(step):
-            y = checked_array(next(of_labels), str(labels)) if of_labels else None
-            done += len(X)
-            yield Batch(X, y, RowNames(done - len(X), len(X)), done / shape[0])
+        label_values = labels.dtype.itemsize // 8 if labels else 0
+        step = rows_at_a_time(math.prod(shape[1:]) + label_values)
+        X, y = samples.array(), labels.array() if labels else None
+        for first in range(0, len(X), step):
+            part = slice(first, min(first + step, len(X)))
+            yield Batch(
+                np.array(X[part], order="C"),
+                None if y is None else checked_array(np.array(y[part]), str(labels)),
+                RowNames(first, part.stop - first),
+                part.stop / len(X),
+            )
 
     return Source(path, batches, holds="images" if len(shape) > 2 else "vectors")
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    raw = stream.read(size)
-    if len(raw) != size:
-        raise EOFError("it ends before its header says")
-    return raw

@@ -49,6 +49,9 @@ _DAMAGE: tuple[type[Exception], ...] = (
     zipfile.BadZipFile,
     zlib.error,
 )
+MOST_UNPACKED = 2**32
+"""Bytes of an array in an .npz file, which is read whole: half of what a laptop of today has."""
+
 _MOST_SWELLING = 200
 _HARMLESS = 2**27
 
@@ -80,6 +83,8 @@ class Wanted:
     pieces : (int, int), default=None
         The first piece to read and the first not to: of a Parquet file its row groups, of a
         folder its images. None reads all.
+    most_unpacked : int, default=MOST_UNPACKED
+        Bytes that an array in an .npz file may take.
     """
 
     labels: Literal["required", "optional", "ignored"] = "required"
@@ -92,6 +97,7 @@ class Wanted:
     encoder: Encoder | None = None
     text: str | None = None
     pieces: tuple[int, int] | None = None
+    most_unpacked: int = MOST_UNPACKED
 
     @property
     def texts(self) -> bool:

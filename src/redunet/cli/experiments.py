@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -130,7 +132,10 @@ def reproduce(
     dtype: Dtype = None,
     joint: Annotated[bool, typer.Option(help="Compare with joint training, first seed.")] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be done.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only print what would be done, and how long a record says it took."
+        ),
     ] = False,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -143,8 +148,6 @@ def reproduce(
         redunet reproduce mnist --dry-run
         redunet reproduce mnist --dtype float32 --out runs/mnist
     """
-    from redunet.cli.screen import forecast
-    from redunet.experiments.cost import estimate
     from redunet.experiments.experiment import command, set_words
     from redunet.experiments.paper import find
     from redunet.experiments.reproduce import run_network
@@ -157,11 +160,19 @@ def reproduce(
     changes |= {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = wanted.experiment(**changes)
     if dry_run:
-        with progress_bar() as tell:
-            tell("measuring matrix products", 0.0)
-            cost = estimate(experiment, numbers, device, joint)
-        Screen().print(*forecast(name, cost), sep="\n")
-        say(f"It would write record.json, report.md, report.html and figures to {out}.")
+        layers = experiment.model_settings["n_layers"]
+        say(
+            f"redunet reproduce {name} would build five networks of {layers} layers, after each of "
+            f"five tasks of two classes, and write record.json, report.md, report.html and figures "
+            f"to {out}."
+        )
+        for path in (out / "record.json", Path("results", f"{name}.json")):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                found = json.loads(path.read_text(encoding="utf-8"))
+                minutes, machine = max(1, round(found["seconds"] / 60)), found["machine"]
+                on = machine["gpu"] or machine["processor"]
+                say(f"About {minutes} minutes by the record {path}: {found['command']}, on {on}.")
+                break
         return
     words = [name, "--seeds", ",".join(map(str, numbers)), *set_words(experiment.changes())]
     with progress_bar() as tell:

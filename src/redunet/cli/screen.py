@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -209,37 +208,6 @@ def tuned(found: Mapping[str, Any]) -> Lines:
         asked = f"{found['model']} was not changed: add --write to change it"
         lines.append(wrote if found["written"] else asked)
     return lines
-
-
-def forecast(name: str, cost: Mapping[str, Any]) -> Lines:
-    """What a reproduction would do."""
-    d, size = cost["features"], cost["measured"]
-    return [
-        f"redunet reproduce {name} would build five networks of {cost['layers']} layers in "
-        f"{d} dimensions, after each of five tasks of two classes, and label the test samples of "
-        f"all classes seen.",
-        f"At most about {_duration(cost['seconds'])} and {cost['memory_bytes'] / 1e9:.1f} GB on "
-        f"this machine if nothing else runs, judging by products of {size} x {size} matrices "
-        f"computed just now.",
-        *_others(),
-    ]
-
-
-def _others() -> Lines:
-    """A line where other programs made the measurement slow."""
-    load, processors = getattr(os, "getloadavg", lambda: (0.0,))()[0], os.cpu_count() or 1
-    if load < processors + 1:
-        return []
-    return [
-        f"Other programs are running now (load {load:.1f} on {processors} processors), which made "
-        f"this estimate too high."
-    ]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 2 * 3600:
-        return f"{max(1, round(seconds / 60))} minutes"
-    return f"{seconds / 3600:.0f} hours" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
 def _cell(name: str, value: Any) -> str:

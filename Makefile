@@ -31,7 +31,7 @@ browser: ## Install Chromium, which the tests of the page want, where that is po
 demo: setup ## Learn the bundled digits in five tasks, then forget a class
 	$(BIN)/redunet demo --out demo
 
-demo-dask: setup ## The same with two worker processes, ending in the same model file
+demo-dask: setup ## The same, then once more with two worker processes, ending in the same model file
 	$(BIN)/redunet demo --workers 2 --out demo-dask
 
 test: lint types imports unit ## All checks: lint, types, import rules, tests

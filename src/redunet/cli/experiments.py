@@ -37,19 +37,16 @@ from redunet.interrupts import begin
 def demo(out: Out = None, workers: Workers = None) -> None:
     """Learn scikit-learn's digits in five tasks, then forget a class; no download.
 
-    With --workers, processes do it, and end in the same model file.
+    With --workers, processes do it once more, and end in the same model file.
 
     Example:
 
         redunet demo --out demo
     """
-    from redunet.cli.screen import show_demo, show_demo_on_dask
+    from redunet.cli.screen import show_demo
 
     begin("what was finished is kept")
-    if workers is not None:
-        show_demo_on_dask(out or Path("demo"), workers, Screen(markup=True, highlight=True))
-        return
-    show_demo(out or Path("demo"), Screen(markup=True, highlight=True))
+    show_demo(out or Path("demo"), Screen(markup=True, highlight=True), workers)
 
 
 def run(

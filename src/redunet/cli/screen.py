@@ -16,10 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from redunet.cli.terminal import say
-from redunet.distributed.cluster import local_client
 from redunet.estimators.recipes import Recipe
 from redunet.experiments.demo import MODEL, run_demo
-from redunet.experiments.demo_on_dask import run_on_dask
 from redunet.widths import FirstThatFits
 
 Lines = list[Any]
@@ -34,7 +32,7 @@ _COMPARED = (
 _MOST_COLUMNS = 6
 
 
-def show_demo(out: Path, console: Console) -> dict[str, Any]:
+def show_demo(out: Path, console: Console, workers: int | None = None) -> dict[str, Any]:
     """Run the demonstration; on a terminal its table grows task by task."""
     bar = Progress(
         TextColumn("[progress.description]{task.description}"),
@@ -55,35 +53,11 @@ def show_demo(out: Path, console: Console) -> dict[str, Any]:
             if live is not None:
                 live.update(Group(_task_table(rows), bar), refresh=True)
 
-        record = run_demo(out, on_task)
+        record = run_demo(out, on_task, workers)
     console.print(_task_table(rows), *_forgetting(record), sep="\n")
     say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
     say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
     say("Next: open that page in a browser; for data of your own, see redunet learn --help")
-    return record
-
-
-def show_demo_on_dask(out: Path, workers: int, console: Console) -> dict[str, Any]:
-    """Run the demonstration on worker processes, and print the hashes of its files."""
-    table = Table(title=f"Digits, learnt by {workers} worker processes", title_justify="left")
-    for heading in ("task", "classes", "samples", "partitions", "sha256 of the model file"):
-        table.add_column(heading)
-    with local_client(workers) as client:
-        record = run_on_dask(out, client)
-    for number, row in enumerate(record["tasks"], 1):
-        cells = (", ".join(map(str, row["classes"])), row["samples"], row["partitions"])
-        table.add_row(str(number), *map(str, cells), row["sha256"][:32] + "…")
-    files = record["files"]
-    hashes = Table(title=f"Then class {files['class']} is withdrawn by them", title_justify="left")
-    hashes.add_column("model file")
-    hashes.add_column("sha256")
-    hashes.add_row("with all ten classes", files["before"][:32] + "…")
-    hashes.add_row("the same, learnt in one process", files["one_process"][:32] + "…")
-    hashes.add_row(f"after withdrawing {files['class']}", files["after"][:32] + "…")
-    hashes.add_row(f"of one that never saw {files['class']}", files["never_seen"][:32] + "…")
-    same = (files["before"], files["after"]) == (files["one_process"], files["never_seen"])
-    console.print(table, hashes, f"Files of workers and of one process are {_verdict(same)}.")
-    say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
     return record
 
 
@@ -126,11 +100,15 @@ def _forgetting(record: Mapping[str, Any]) -> Lines:
     table.add_row(f"after forgetting {label}", hashes["after"][:32] + "…")
     table.add_row(f"of a model that never saw {label}", hashes["never_seen"][:32] + "…")
     error = record["methods"][0]["runs"][0]["calibration_error"]
-    return [
+    lines = [
         table,
         f"The last two files are {_verdict(hashes['after'] == hashes['never_seen'])}.",
         f"Calibration error of predict_proba on the test images: {error:.4f} (0 is best).",
     ]
+    if (others := record.get("workers")) is not None:
+        same = all(others[key] == hashes[key] for key in ("before", "after"))
+        lines.append(f"The files that {others['number']} workers end in are {_verdict(same)}.")
+    return lines
 
 
 def recipe_table(recipes: Mapping[str, Recipe]) -> Table:

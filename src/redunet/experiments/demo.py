@@ -24,7 +24,11 @@ MODEL = "digits.safetensors"
 Row = dict[str, Any]
 
 
-def run_demo(out: Path, on_task: Callable[[Sequence[Row]], None] | None = None) -> dict[str, Any]:
+def run_demo(
+    out: Path,
+    on_task: Callable[[Sequence[Row]], None] | None = None,
+    workers: int | None = None,
+) -> dict[str, Any]:
     """Run the demonstration; write model, record, figures and reports to a folder.
 
     Parameters
@@ -33,6 +37,8 @@ def run_demo(out: Path, on_task: Callable[[Sequence[Row]], None] | None = None) 
         The folder; made where it is missing.
     on_task : callable, default=None
         Given a row for each task so far, before the first task and after each.
+    workers : int, default=None
+        How many processes learn the digits once more, and withdraw the class.
 
     Returns
     -------
@@ -82,6 +88,26 @@ def run_demo(out: Path, on_task: Callable[[Sequence[Row]], None] | None = None) 
         "after": file_hash(copy.deepcopy(model).forget([FORGOTTEN])),
         "never_seen": file_hash(never),
     }
+    if workers is not None:
+        record["workers"] = _by_workers(workers, digits.x_train, digits.y_train)
     model.save(out / MODEL)
     report.write(record, out)
     return record
+
+
+def _by_workers(workers: int, X: Any, y: Any) -> dict[str, Any]:
+    """Files of a model that worker processes teach, and from which they withdraw a class."""
+    from redunet.distributed import learn, unlearn
+    from redunet.distributed.cluster import dask_packages, local_client
+
+    dask_packages()
+    import dask.array as da
+
+    gone = y == FORGOTTEN
+    with local_client(workers) as client:
+        model = learn(
+            ReduNetClassifier(), (da.from_array(X, (99, 64)), da.from_array(y, 99)), client
+        )
+        before = file_hash(model)
+        unlearn(model, (da.from_array(X[gone]), da.from_array(y[gone])), client)
+    return {"number": workers, "before": before, "after": file_hash(model)}

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from redunet._version import __version__
-from redunet.cli.encode import encode
 from redunet.cli.experiments import EXPERIMENT_COMMANDS
 from redunet.cli.help_text import Command, WithSettings
 from redunet.cli.models import COMMANDS
-from redunet.cli.offloading import offloadable
 from redunet.cli.one_line import EXIT_CODES, OneLineErrors
 from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers, words_of
 from redunet.cli.receipts import receipts
@@ -57,9 +55,7 @@ def redunet(
 
 
 for command in COMMANDS:
-    with_model = command is not encode
-    add = main.command(rich_help_panel="Models", cls=Command)
-    add(offloadable(command) if with_model else command)
+    main.command(rich_help_panel="Models", cls=Command)(command)
 
 main.add_typer(receipts, name="receipts", rich_help_panel="Models")
 

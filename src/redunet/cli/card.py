@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from redunet.cli.answers import Quiet
+from redunet.cli.options import Offload
 from redunet.cli.terminal import say
 
 
@@ -27,6 +28,7 @@ def card(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Write a model card: classes, counts, settings, what the file reveals, results.
 

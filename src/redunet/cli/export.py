@@ -9,7 +9,7 @@ import typer
 
 from redunet import interrupts
 from redunet.cli.answers import Json, Quiet, progress_of, say_found
-from redunet.cli.options import Device, Memory
+from redunet.cli.options import Device, Memory, Offload
 from redunet.cli.own_data import EncoderName, Label, SkipBad, Text, wanted_of
 
 
@@ -52,6 +52,7 @@ def export(
     memory: Memory = "2GB",
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Write a model as an ONNX graph or a torch.export program, to run without redunet.
 

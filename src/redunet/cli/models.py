@@ -20,6 +20,7 @@ from redunet.cli.options import (
     Device,
     Dtype,
     Memory,
+    Offload,
     RecipeName,
     Settings,
     parsed,
@@ -79,6 +80,7 @@ def learn(
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     r"""Create a model, or add new classes or more samples to it.
 
@@ -174,6 +176,7 @@ def predict(
         bool, typer.Option("--raw-csv", help="Write no apostrophe before =, +, -, @ in CSV.")
     ] = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Predict the labels of samples, each with a score between 0 and 1.
 
@@ -237,6 +240,7 @@ def evaluate(
     memory: Memory = "2GB",
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Compare predictions with true labels: accuracy, recall of classes, confusion matrix.
 
@@ -268,6 +272,7 @@ def forget(
     sign_key: SignKey = None,
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Remove classes: the file is then, to the byte, as if they had never been learnt.
 
@@ -309,6 +314,7 @@ def unlearn(
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Remove samples: the file is then, to the byte, as if they had never been learnt.
 
@@ -341,6 +347,7 @@ def merge(
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Merge models into one, as if it had learnt the data of all of them.
 
@@ -362,6 +369,7 @@ def inspect(
     memory: Memory = "2GB",
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Show what is in a model: classes, settings, ΔR by layer, angles between classes.
 
@@ -378,7 +386,9 @@ def inspect(
     say_found(found, inspected, as_json, quiet, answer=True)
 
 
-def verify(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
+def verify(
+    model: Model, as_json: Json = False, quiet: Quiet = False, offload: Offload = None
+) -> None:
     """Check a model file, every byte of it; the exit code is 2 if it is damaged.
 
     Example:

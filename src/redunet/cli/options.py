@@ -61,6 +61,24 @@ Seeds = Annotated[
     str | None, typer.Option(metavar="A,B,...", help="Seeds of what is random; by default 0.")
 ]
 Dtype = Annotated[str | None, typer.Option(help="float64 or float32, of ReduNet's layers.")]
+
+
+def _offload(context: typer.Context, folder: Path | None) -> None:
+    """Hold models in files of a folder until the command ends."""
+    if folder is not None:
+        from redunet.estimators import offloading
+
+        context.with_resource(offloading.offload(folder))
+
+
+Offload = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        callback=_offload,
+        help="Hold the model in memory-mapped files in FOLDER, for one larger than memory.",
+    ),
+]
 RecipeName = Annotated[
     str | None,
     typer.Option(

@@ -12,7 +12,7 @@ import typer
 
 from redunet import interrupts
 from redunet.cli.answers import Quiet
-from redunet.cli.options import Device, Memory
+from redunet.cli.options import Device, Memory, Offload
 from redunet.cli.own_data import EncoderName
 from redunet.cli.receipts import SignKey, receipts_of
 from redunet.cli.terminal import note, say
@@ -56,6 +56,7 @@ def serve(
     device: Device = "auto",
     memory: Memory = "2GB",
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Serve a model: a page to teach it by hand, and an HTTP API (see /docs there).
 

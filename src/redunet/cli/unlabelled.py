@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from redunet.cli.answers import Json, Quiet, progress_of, say_found, teller
-from redunet.cli.options import Device, Memory
+from redunet.cli.options import Device, Memory, Offload
 from redunet.cli.own_data import Data, EncoderName, Label, SkipBad, Text, wanted_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def calibrate(
     memory: Memory = "2GB",
     as_json: Json = False,
     quiet: Quiet = False,
+    offload: Offload = None,
 ) -> None:
     """Find, on validation samples, what `predict --reject` rejects; saved in the model.
 

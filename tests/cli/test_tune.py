@@ -86,7 +86,7 @@ def test_what_is_said_and_the_record(tmp_path: Path, model: Path) -> None:
     assert "was not changed: add --write to change it" in said
     assert "best of 25 of " in said
     record = json.loads(Path("here/tune.json").read_text())
-    assert record["command"] == f"redunet tune {model} {data} --budget 25"
+    assert record["command"] == f"redunet tune {model} {data} --budget 25 --out here"
     assert record["tried"].startswith("25 of ")
     accuracies = [one["accuracy"] for one in record["candidates"]]
     assert accuracies == sorted(accuracies, reverse=True)

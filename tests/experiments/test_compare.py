@@ -200,7 +200,7 @@ def test_commands_side_by_side_share_a_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_the_command_in_the_record_makes_the_record(tmp_path: Path) -> None:
+def test_the_record_says_what_changed_and_what_was_typed(tmp_path: Path) -> None:
     changes = {"er": {"epochs": 5, "sharp": False}, "redunet": {"n_kernels": 1, "features": "lift"}}
     record = call(tmp_path / "a", seeds=(2, 0), changes=changes)
     assert by_method(record)["er"]["settings"] == {
@@ -213,25 +213,29 @@ def test_the_command_in_the_record_makes_the_record(tmp_path: Path) -> None:
         "sharp": {"usual": None, "here": False},
     }
     assert [run["seed"] for run in by_method(record)["redunet"]["runs"]] == [0, 2]
-    assert record["command"] == (
-        "redunet compare --data digits --set features=lift --set n_kernels=1 --seeds 0,2 "
-        "--methods redunet,finetune,joint,er --set er.epochs=5 --set er.sharp=false"
-    )
-    words = [*shlex.split(record["command"])[1:], "--device", "cpu", "--out", str(tmp_path / "b")]
-    done = CliRunner().invoke(main, words)
+    assert record["command"] is None  # nothing was typed
+    words = "compare --data digits --set features=lift --set n_kernels=1 --seeds 0,2 --device cpu "
+    words += "--methods redunet,finetune,joint,er --set er.epochs=5 --set er.sharp=false"
+    words += f" --out '{tmp_path}/b c'"
+    done = CliRunner().invoke(main, shlex.split(words))
     assert done.exit_code == 0, done.output
-    again = json.loads((tmp_path / "b" / "record.json").read_text())
-    assert numbers(again) == numbers(record)
+    again = json.loads((tmp_path / "b c" / "record.json").read_text())
+    assert again["command"] == f"redunet {words}"
+    assert numbers(again | {"command": None}) == numbers(record)
 
 
 @pytest.mark.usefixtures("small")
-def test_other_seeds_have_a_command_of_their_own(tmp_path: Path) -> None:
-    call(tmp_path, methods=("er", "ncm"), seeds=(0, 1))
-    record = call(tmp_path, methods=("joint",), seeds=(1,))
-    assert record["command"].splitlines() == [
-        "redunet compare --data digits --seeds 1 --methods joint,ncm",
-        "redunet compare --data digits --seeds 0,1 --methods er",
-    ]
+def test_a_record_lists_the_commands_of_its_folder(tmp_path: Path) -> None:
+    first = call(tmp_path, methods=("ncm",), command="redunet compare --methods ncm")
+    assert first["command"] == "redunet compare --methods ncm"
+    for _ in range(2):
+        record = call(tmp_path, methods=("lda",), command="redunet compare --methods lda")
+        assert record["command"].splitlines() == [
+            "redunet compare --methods ncm",
+            "redunet compare --methods lda",
+        ]
+    (tmp_path / "record.json").write_text("{")
+    assert call(tmp_path, methods=("ncm",), command="again")["command"] == "again"
 
 
 @pytest.mark.usefixtures("small")

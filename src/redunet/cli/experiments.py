@@ -50,6 +50,7 @@ def demo(out: Out = None, workers: Workers = None) -> None:
 
 
 def run(
+    context: typer.Context,
     data: Data = None,
     label: Label = None,
     test: Test = None,
@@ -82,7 +83,7 @@ def run(
         redunet run --data wine.csv --label cultivar --recipe tables --set n_tasks=3
         redunet run --data digits --orders 25
     """
-    from redunet.experiments.experiment import Experiment, command
+    from redunet.experiments.experiment import Experiment
     from redunet.experiments.orders import learn_in_orders
     from redunet.experiments.reproduce import run_network
     from redunet.validation import whole_number
@@ -93,13 +94,12 @@ def run(
     )
     numbers = whole_numbers("seeds", seeds, least=0) if seeds else [experiment.seed]
     experiment = experiment.changed({"seed": numbers[0]})
-    words = [*experiment.words(), "--seeds", ",".join(map(str, numbers))]
     with progress_bar() as tell:
         if orders is not None:
             record = learn_in_orders(
                 experiment,
                 out or Path("runs/orders"),
-                command("run", [*words, "--orders", str(orders)]),
+                context.obj,
                 seeds=range(whole_number("orders", orders, least=1)),
                 device=device,
                 data_dir=data_dir,
@@ -109,7 +109,7 @@ def run(
             record = run_network(
                 experiment,
                 out or Path("runs/run"),
-                command("run", words + ([] if joint else ["--no-joint"])),
+                context.obj,
                 seeds=numbers,
                 device=device,
                 memory=memory,
@@ -121,6 +121,7 @@ def run(
 
 
 def reproduce(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(help="mnist, mnist-tuned, cifar10 or cifar10-uncentred.")],
     out: Out = None,
     config: Config = None,
@@ -145,7 +146,6 @@ def reproduce(
         redunet reproduce mnist --dry-run
         redunet reproduce mnist --dtype float32 --out runs/mnist
     """
-    from redunet.experiments.experiment import command, set_words
     from redunet.experiments.paper import find
     from redunet.experiments.reproduce import run_network
     from redunet.validation import settings_in_file
@@ -171,12 +171,11 @@ def reproduce(
                 say(f"About {minutes} minutes by the record {path}: {found['command']}, on {on}.")
                 break
         return
-    words = [name, "--seeds", ",".join(map(str, numbers)), *set_words(experiment.changes())]
     with progress_bar() as tell:
         record = run_network(
             experiment,
             out,
-            command("reproduce", words + ([] if joint else ["--no-joint"])),
+            context.obj,
             what=wanted.what,
             readings=wanted.readings,
             paper=wanted.data,
@@ -191,6 +190,7 @@ def reproduce(
 
 
 def compare(
+    context: typer.Context,
     data: Data = None,
     label: Label = None,
     test: Test = None,
@@ -261,6 +261,7 @@ def compare(
         record = run_comparison(
             data,
             out,
+            context.obj,
             methods=None if methods is None else words_of(methods),
             seeds=whole_numbers("seeds", seeds or "0", least=0),
             recipe=recipe,

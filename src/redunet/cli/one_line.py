@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -56,12 +57,17 @@ class OneLineErrors(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command that the words ask for; give its exit code, or end the process."""
+        """Run the command that the words ask for; give its exit code, or end the process.
+
+        Commands find what was typed as their context's ``obj``, for records.
+        """
         interrupts.reset()
         failure: BaseException | None = None
         code = 0
         try:
-            code = super().main(args, "redunet", complete_var, False, **extra) or 0
+            words = sys.argv[1:] if args is None else args
+            typed = shlex.join(["redunet", *words])
+            code = super().main(words, "redunet", complete_var, False, obj=typed, **extra) or 0
             sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001 - raised again where it is unforeseen
             failure = error

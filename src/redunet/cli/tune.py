@@ -141,7 +141,6 @@ def tune(
                 f"expected MODEL VALIDATION, or --data and its options, got {what} {option}"
             )
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
-    words = [word for one in search or [] for word in ("--search", one)]
     out = out or Path("runs/tune")
     if model is not None:
         if not validation:
@@ -150,15 +149,12 @@ def tune(
                 f"redunet tune {model} validation.csv"
             )
         wanted = wanted_of("required", label, skip_bad, text, encoder, device)
-        given = {"--label": label, "--text": text, "--encoder": encoder}
-        words += [word for key, value in given.items() if value for word in (key, value)]
-        words = [str(model), *map(str, validation), "--budget", budget, *words]
         _tune_model(
             model,
             validation,
             wanted,
             out,
-            words + (["--write"] if write else []),
+            context.obj,
             as_json,
             quiet,
             {"budget": budget, "search": grid or None, "write": write}
@@ -166,22 +162,16 @@ def tune(
         )
         return
     from redunet.cli.screen import best
-    from redunet.experiments.experiment import Experiment, command
+    from redunet.experiments.experiment import Experiment
     from redunet.experiments.tune_experiment import tune_experiment
 
     changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = Experiment.of(data, recipe=recipe, config=config, changes=changes, label=label)
-    seed = ["--set", f"seed={experiment.seed}"] if experiment.seed else []
-    named = ["--method", method, "--components", components, "--per-class", str(per_class)]
-    words = [*experiment.words(), *seed, *named, *words]
-    words += ["--no-paper-rule"] if no_paper_rule else []
-    words += [] if most is None else ["--most", str(most)]
-    words += ["--first-task"] if first_task else []
     with progress_bar() as tell:
         record = tune_experiment(
             experiment,
             out,
-            command("tune", words),
+            context.obj,
             grid,
             method=method,
             n_components=whole_numbers("components", components, least=1),
@@ -202,13 +192,12 @@ def _tune_model(
     validation: list[Path],
     wanted: Any,
     out: Path,
-    words: list[str],
+    command: str | None,
     as_json: bool,
     quiet: bool,
     how: dict[str, Any],
 ) -> None:
     from redunet.cli.screen import best, tuned
-    from redunet.experiments.experiment import command
     from redunet.experiments.tune_experiment import record_of_model
     from redunet.files import make_folder
     from redunet.user_data import model_tuning
@@ -218,7 +207,7 @@ def _tune_model(
         found = model_tuning.tune(
             model, validation, wanted, **how, tell=teller(quiet), progress=progress
         )
-    record = record_of_model(found, out, command("tune", words))
+    record = record_of_model(found, out, command)
     if as_json:
         say_json(found)
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from redunet import report
 from redunet.errors import SettingsError
-from redunet.experiments.experiment import Experiment, command, set_words
+from redunet.experiments.experiment import Experiment
 from redunet.experiments.methods import FOR_VECTORS, PAIRS_UP_TO, Method, check_methods, names
 from redunet.experiments.paper import PAPER, PUBLISHED, SETTINGS
 from redunet.experiments.run_methods import Runs
@@ -24,6 +24,7 @@ CHOSEN_ON = (
 def compare(
     data: str | None,
     out: Path,
+    command: str | None = None,
     *,
     methods: Sequence[str] | None = None,
     seeds: Sequence[int] = (0,),
@@ -52,6 +53,8 @@ def compare(
     data : str, default="digits"
         A data set of `redunet.datasets`, or a file or folder of a person's own.
     out : Path
+    command : str, default=None
+        What was typed, for the record.
     methods : sequence of str, default=None
         Keys of `redunet.experiments.methods.names`. None means all but nearest
         subspace and the methods for vectors; with ``ablate`` those on class moments,
@@ -138,40 +141,8 @@ def compare(
     if fresh:
         more["seconds"] = round(time.perf_counter() - start, 1)
 
-    def typed(rows: Sequence[Mapping[str, Any]]) -> str:
-        return _commands(experiment, rows, expected, ablate, joint)
-
     record = runs.record(
-        what, typed, wanted, paper=paper, published=PUBLISHED.get(experiment.data), **more
+        what, command, wanted, paper=paper, published=PUBLISHED.get(experiment.data), **more
     )
     report.write(record, out)
     return record
-
-
-def _commands(
-    experiment: Experiment,
-    rows: Sequence[Mapping[str, Any]],
-    expected: Sequence[str],
-    ablate: bool,
-    joint: bool | None,
-) -> str:
-    """What a reader types for these runs: a line for each set of seeds."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: not row["random"]):
-        seeds = ",".join(str(run["seed"]) for run in row["runs"])
-        first = next(iter(groups), seeds)  # any seeds will do where nothing is random
-        groups.setdefault(seeds if row["random"] else first, []).append(row)
-    lines = []
-    for seeds, group in groups.items():
-        keys = [row["method"] for row in group]
-        words = [*experiment.words(), "--seeds", seeds]
-        words += [] if set(keys) == set(expected) else ["--methods", ",".join(keys)]
-        for row in group:
-            own = {} if row["method"] in ("redunet", "subspace") else row["changed"]
-            changed = {f"{row['method']}.{key}": one["here"] for key, one in own.items()}
-            words += set_words(changed)
-        if "redunet" in keys:
-            words += ["--ablate"] if ablate else []
-            words += [] if joint in (None, ablate) else ["--joint" if joint else "--no-joint"]
-        lines.append(command("compare", words))
-    return "\n".join(lines)

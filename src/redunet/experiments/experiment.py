@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +71,7 @@ class Experiment:
     recipe : str, default=None
         Whose settings the model starts from.
     usual : Plan, default=that of the recipe
-        What needs no ``--set`` in the recorded command.
+        With which settings that were changed are compared.
     label, test : str, default=None
         Of a person's own data: the column or array of labels, and the test data.
     """
@@ -208,13 +206,6 @@ class Experiment:
             return []
         return covering(self.components(x_train.shape[1]), x_train.shape[1])
 
-    def words(self) -> list[str]:
-        """The options of a command that make this experiment, but for seeds."""
-        words = ["--data", self.data]
-        for option, value in (("label", self.label), ("test", self.test), ("recipe", self.recipe)):
-            words += [] if value is None else [f"--{option}", value]
-        return words + set_words(self.changes())
-
     def changes(self) -> dict[str, Any]:
         """The settings that are not the usual ones, but for data and seed."""
         here, usual = self.plan.to_dict(), self.usual.to_dict()
@@ -223,26 +214,6 @@ class Experiment:
 
 def _with_file(plan: Plan, config: Path | None) -> Plan:
     return plan.changed_by_file(config) if config else plan
-
-
-def set_words(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as words of a command line."""
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={_text(value)}")]
-
-
-def command(name: str, words: Sequence[str]) -> str:
-    """What a reader types."""
-    return shlex.join(["redunet", name, *words])
-
-
-def _text(value: Any) -> str:
-    """A value as it is typed."""
-    if isinstance(value, list | tuple):
-        plain = not any(isinstance(one, list | tuple | str) for one in value) and len(value) > 1
-        return ",".join(map(_text, value)) if plain else json.dumps(value)
-    return (
-        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
 
 
 def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:

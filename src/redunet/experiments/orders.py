@@ -19,7 +19,7 @@ from redunet.progress import Progress, silent
 def learn_in_orders(
     experiment: Experiment,
     out: Path,
-    command: str,
+    command: str | None = None,
     *,
     seeds: Sequence[int],
     device: str = "auto",
@@ -36,8 +36,8 @@ def learn_in_orders(
     experiment : Experiment
     out : Path
         Folder of the record.
-    command : str
-        What a reader types, for the record.
+    command : str, default=None
+        What was typed, for the record.
     seeds : sequence of int
         Each shuffles the classes before they are divided into tasks.
     device, data_dir, progress

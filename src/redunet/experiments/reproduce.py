@@ -21,7 +21,7 @@ from redunet.report.numbers import readout_name
 def run_network(
     experiment: Experiment,
     out: Path,
-    command: str,
+    command: str | None = None,
     *,
     what: str | None = None,
     readings: Mapping[str, int] | None = None,
@@ -43,8 +43,8 @@ def run_network(
     experiment : Experiment
     out : Path
         Runs that are there already, finished or not, are continued.
-    command : str
-        What a reader types, for the record.
+    command : str, default=None
+        What was typed, for the record.
     what : str, default=None
         A title; None names data and features.
     readings : mapping from a name to a number of components, default=None
@@ -91,7 +91,7 @@ def run_network(
     features = experiment.model_settings["features"]
     record = runs.record(
         what or f"ReduNet on {experiment.title}, {features}",
-        lambda rows: command,
+        command,
         paper=PAPER.get(paper or ""),
         **more,
     )

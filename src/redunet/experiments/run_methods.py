@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,10 +186,20 @@ class Runs:
                 records[key, record["settings"]["seed"]] = record
         return records
 
+    def _commands(self, command: str | None) -> str | None:
+        """The commands that filled the folder, a line each: those recorded there, then this."""
+        try:
+            text = (self.out / "record.json").read_text(encoding="utf-8")
+            before = (json.loads(text)["command"] or "").splitlines()
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            before = []  # none yet, or it is damaged, and replaced now
+        lines = [*before, *([command] if command else [])]
+        return "\n".join(dict.fromkeys(lines)) or None
+
     def record(
         self,
         what: str,
-        command: Callable[[Sequence[Mapping[str, Any]]], str],
+        command: str | None,
         expected: Sequence[str] = (),
         **more: Any,
     ) -> dict[str, Any]:
@@ -198,8 +209,8 @@ class Runs:
         ----------
         what : str
             The title.
-        command : callable
-            From the rows of the methods to what a reader types for them.
+        command : str, or None
+            What was typed; it follows the commands that earlier calls left in the folder.
         expected : sequence of str, default=none
             Methods that are listed as missing where they have not finished, beside those
             that have begun.
@@ -233,7 +244,7 @@ class Runs:
             "kind": "experiment",
             "version": VERSION,
             "what": what,
-            "command": command(rows),
+            "command": self._commands(command),
             "data": self.experiment.data,
             "title": self.experiment.title,
             "recipe": self.experiment.recipe,

@@ -36,7 +36,7 @@ from redunet.validation import one_of
 def tune_experiment(
     experiment: Experiment,
     out: Path,
-    command: str,
+    command: str | None,
     grid: Mapping[str, Sequence[Any]],
     *,
     method: str = "redunet",
@@ -56,8 +56,8 @@ def tune_experiment(
     ----------
     experiment : Experiment
     out : Path
-    command : str
-        What a reader types, for the record.
+    command : str, or None
+        What was typed, for the record.
     grid : mapping from setting to values
         Of the method, and of the features.
     method : str, default="redunet"
@@ -216,7 +216,7 @@ def _within(progress: Progress, number: int, total: int) -> Progress:
     )
 
 
-def record_of_model(found: Mapping[str, Any], out: Path, command: str) -> dict[str, Any]:
+def record_of_model(found: Mapping[str, Any], out: Path, command: str | None) -> dict[str, Any]:
     """What tuning a model file came to, as a record; write ``tune.json`` to a folder.
 
     Parameters
@@ -224,8 +224,8 @@ def record_of_model(found: Mapping[str, Any], out: Path, command: str) -> dict[s
     found : mapping
         As `redunet.user_data.model_tuning.tune` gives it.
     out : Path
-    command : str
-        What a reader types, for the record.
+    command : str, or None
+        What was typed, for the record.
     """
     tried, planned = found["tried"], found["planned"]
     cut = f"{tried} of {planned} candidates, which is what the budget of {found['budget']} allowed"

@@ -18,8 +18,9 @@ from redunet.estimators import CLOSED_FORM
 from redunet.experiments.experiment import Experiment, Plan
 from redunet.experiments.methods import CHOSEN
 from redunet.experiments.tune_experiment import tune_experiment
-from redunet.experiments.tuning import held_out_rows, tune_closed_form
+from redunet.experiments.tuning import held_out_rows
 from redunet.features import Standardize
+from tests.experiments.searches import tune_closed_form
 from tests.experiments.test_runner import Untouchable, digits_train
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -23,11 +23,12 @@ from redunet.experiments.experiment import Experiment, Plan
 from redunet.experiments.record import peak_memory
 from redunet.experiments.runner import Evaluation, run
 from redunet.experiments.tune_experiment import tune_experiment
-from redunet.experiments.tuning import held_out_rows, labels_by_components, tune
+from redunet.experiments.tuning import held_out_rows, labels_by_components
 from redunet.features import (
     FeatureMap,
 )
 from redunet.progress import Progress, silent
+from tests.experiments.searches import tune
 
 PLAN = Plan(
     data="digits", n_layers=6, train_per_class=40, test_per_class=20, features="standardize"
@@ -123,6 +124,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from redunet.experiments import runner
+from tests.experiments.searches import tune
 from tests.experiments.test_runner import network, over, stream
 write = runner.write_record
 for when in ("before", "after"):

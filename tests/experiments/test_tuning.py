@@ -14,8 +14,9 @@ from redunet import ReduNetClassifier, SettingsError
 from redunet.datasets import load
 from redunet.estimators import CLOSED_FORM
 from redunet.estimators.base import MomentEstimator
-from redunet.experiments.tuning import held_out_rows, tune, tune_closed_form
+from redunet.experiments.tuning import held_out_rows
 from redunet.features import Standardize
+from tests.experiments.searches import tune, tune_closed_form
 from tests.experiments.test_runner import digits_train
 from tests.own_data import done, refused
 

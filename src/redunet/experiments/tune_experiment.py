@@ -62,14 +62,22 @@ def tune_experiment(
         Of the method, and of the features.
     method : str, default="redunet"
         Or a closed-form method.
-    n_components, per_class, paper_rule, most, progress
-        As for `tune`.
+    n_components : sequence of int, default=()
+        Tried for each network; those not below the number of features are not.
+    per_class : int, default=200
+        Samples of each class to evaluate on.
+    paper_rule : bool, default=True
+        Whether to compute the paper's rule too, which takes a second network.
+    most : int, default=None
+        At most so many combinations, drawn at random from the grid; None tries all.
     first_task : bool, default=False
         Whether to use the first task's samples alone.
     device, memory
         As for `ReduNetClassifier`.
     data_dir : Path, default=None
         Where the data set may be found.
+    progress : callable, default=nothing
+        Told what begins, and which share of the whole is done.
 
     Returns
     -------
@@ -129,7 +137,7 @@ class _Search:
         validation: tuple[NDArray[Any], NDArray[Any]] | None,
         progress: Progress,
     ) -> dict[str, Any]:
-        """As `tuning.tune` and `tuning.tune_closed_form` give it."""
+        """Candidates, best first, those chosen by each rule, and on what they were compared."""
         seed = self.experiment.seed
         of_features = {key: grid[key] for key in grid if key in FEATURES}
         of_method = {key: grid[key] for key in grid if key not in FEATURES}

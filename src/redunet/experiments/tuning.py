@@ -22,7 +22,7 @@ from torch import Tensor
 
 from redunet.core.readings import Reading, Readings
 from redunet.errors import SettingsError
-from redunet.estimators.candidates import OF_READOUT, check_searched
+from redunet.estimators.candidates import OF_READOUT
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.ensemble import EnsembleClassifier
@@ -45,57 +45,6 @@ def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool
     return mask
 
 
-def tune(
-    model: ReduNetClassifier,
-    x_train: NDArray[Any],
-    y_train: NDArray[Any],
-    grid: Mapping[str, Sequence[Any]],
-    *,
-    n_components: Sequence[int],
-    per_class: int = 200,
-    seed: int = 0,
-    paper_rule: bool = True,
-    most: int | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Try combinations of settings on training data.
-
-    Parameters
-    ----------
-    model : ReduNetClassifier
-        Whose other settings all candidates share; it is not changed.
-    x_train, y_train : ndarray
-    grid : mapping from setting to values
-        Of the settings that shape the network, see ``SEARCHED``.
-    n_components : sequence of int
-        Tried for each network; those not below the number of features are not.
-    per_class : int, default=200
-        Samples of each class to evaluate on.
-    seed : int, default=0
-        Of the choice of these samples, and of combinations where not all are tried.
-    paper_rule : bool, default=True
-        Whether to compute the paper's rule too, which takes a second network.
-    most : int, default=None
-        At most so many networks: where the grid has more combinations, so many
-        of them are drawn at random. None tries all.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-
-    Returns
-    -------
-    dict
-        ``candidates``, best first by held-out accuracy, and ``chosen`` by each
-        rule, with what they were chosen on, and how much of the grid was tried.
-    """
-    check_searched(grid)
-    combinations, tried = combinations_of(grid, most, seed)
-    mask = held_out_rows(y_train, per_class, seed)
-    candidates = network_candidates(
-        model, x_train, y_train, mask, combinations, n_components, paper_rule, progress
-    )
-    return found_by(candidates, mask, per_class, tried, seed, paper_rule)
-
-
 def network_candidates(
     model: ReduNetClassifier,
     x_train: NDArray[Any],
@@ -110,12 +59,19 @@ def network_candidates(
 
     Parameters
     ----------
-    model, x_train, y_train, n_components, paper_rule, progress
-        As for `tune`.
+    model : ReduNetClassifier
+        Whose other settings all candidates share; it is not changed.
+    x_train, y_train : ndarray
     mask : ndarray of bool
         The samples that are held out.
     combinations : sequence of mappings from setting to value
         Networks and features are kept from one to the next where they are the same.
+    n_components : sequence of int
+        Tried for each network; those not below the number of features are not.
+    paper_rule : bool
+        Whether to compute the paper's rule too, which takes a second network.
+    progress : callable, default=nothing
+        Told what begins, and which share of the whole is done.
     """
     x_out, y_out = x_train[mask], y_train[mask]
     # Read-outs share features, so these must be those of the whole network.
@@ -138,49 +94,6 @@ def network_candidates(
                 | {"held_out_accuracy": accuracy, "estimated_label_accuracy": estimated}
             )
     return candidates
-
-
-def tune_closed_form(
-    model: ClosedForm,
-    x_train: NDArray[Any],
-    y_train: NDArray[Any],
-    grid: Mapping[str, Sequence[Any]],
-    *,
-    per_class: int = 200,
-    seed: int = 0,
-    most: int | None = None,
-    held_out: tuple[NDArray[Any], NDArray[Any]] | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Try combinations of a closed-form method's settings on training data.
-
-    Parameters
-    ----------
-    model : ClosedForm
-        Whose other settings all candidates share; it is not changed.
-    x_train, y_train : ndarray
-    grid : mapping from setting to values
-    per_class, seed, most, progress
-        As for `tune`.
-    held_out : (ndarray, ndarray), default=None
-        Validation samples and labels to evaluate on, in place of training samples.
-
-    Returns
-    -------
-    dict
-        ``candidates``, best first by held-out accuracy, and ``chosen``, with
-        what they were chosen on. Of equals the first in the grid comes first.
-    """
-    check_own_settings(model, grid)
-    combinations, tried = combinations_of(grid, most, seed)
-    mask = np.zeros(len(y_train), dtype=bool)
-    if held_out is None:
-        mask = held_out_rows(y_train, per_class, seed)
-    candidates = closed_form_candidates(
-        model, x_train, y_train, mask, combinations, held_out, progress
-    )
-    found = found_by(candidates, mask, per_class, tried, seed)
-    return found if held_out is None else found | on_validation(held_out, y_train)
 
 
 def check_own_settings(model: ClosedForm, grid: Mapping[str, Sequence[Any]]) -> None:
@@ -207,10 +120,12 @@ def closed_form_candidates(
 
     Parameters
     ----------
-    model, x_train, y_train, held_out, progress
-        As for `tune_closed_form`.
-    mask, combinations
+    model : ClosedForm
+        Whose other settings all candidates share; it is not changed.
+    x_train, y_train, mask, combinations, progress
         As for `network_candidates`.
+    held_out : (ndarray, ndarray), default=None
+        Validation samples and labels to evaluate on, in place of training samples.
     """
     params = model.get_params(deep=False)
     for settings in combinations:

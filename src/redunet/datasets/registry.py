@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -51,7 +51,7 @@ class Package:
     file : str
         The name of the archive.
     size : int
-        Its length in bytes, for the progress bar.
+        Its length in bytes.
     sha256 : str
         Its hash.
     """
@@ -118,23 +118,17 @@ def fetched(package: Package) -> Iterator[Path]:
 
 
 def _run(command: list[str], folder: Path, log: Path, package: Package) -> int:
-    """Run a command in a folder, with a progress bar on a terminal, and return its exit status."""
+    """Run a command in a folder, which a terminal says, and return its exit status."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    # pip downloads into TMPDIR first: here it is seen growing, and is removed with the rest.
+    # pip downloads into TMPDIR first: here it is removed with the rest.
     environment = {**os.environ, "TMPDIR": str(folder)}
+    console = Console(stderr=True)
+    what = f"{package.tool} {package.requirement}, {package.size / 1e6:.0f} MB"
+    status = console.status(what) if console.is_terminal else nullcontext()
     with (
         log.open("wb") as output,
-        Progress(
-            *columns,
-            TransferSpeedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ) as progress,
+        status,
         subprocess.Popen(  # noqa: S603 (a fixed command, and no shell)
             command,
             cwd=folder,
@@ -144,28 +138,12 @@ def _run(command: list[str], folder: Path, log: Path, package: Package) -> int:
             stderr=subprocess.STDOUT,
         ) as process,
     ):
-        task = progress.add_task(f"{package.tool} {package.requirement}", total=package.size)
         try:
-            while True:
-                try:
-                    return process.wait(timeout=0.1)
-                except subprocess.TimeoutExpired:
-                    progress.update(task, completed=min(_largest(folder), package.size))
+            return process.wait()
         except BaseException:
             process.kill()
+            process.wait()
             raise
-
-
-def _largest(folder: Path) -> int:
-    """Return the size of the largest file below a folder where others are at work."""
-    size = 0
-    for root, _, files in os.walk(folder):
-        for file in files:
-            try:
-                size = max(size, Path(root, file).stat().st_size)
-            except OSError:
-                continue
-    return size
 
 
 def _complaint(log: Path) -> str:

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 
-from redunet.rivals.reservoir import Reservoir
-from redunet.rivals.training import GradientLearner
+from redunet.rivals.er import ExperienceReplay
 
 
 @dataclass(kw_only=True, eq=False)
-class DarkExperienceReplay(GradientLearner):
+class DarkExperienceReplay(ExperienceReplay):
     """Cross-entropy on the batch, plus two terms on replayed images.
 
     ``alpha`` times the mean squared difference between the outputs now and
@@ -24,9 +23,8 @@ class DarkExperienceReplay(GradientLearner):
     Parameters
     ----------
     alpha, beta : float
-    n_exemplars : int, default=200
-    replay_size : int
-        Images in each of the two draws.
+    n_exemplars, replay_size
+        As for experience replay; each of the two draws has so many images.
     """
 
     kind: ClassVar[str] = "derpp"
@@ -38,14 +36,10 @@ class DarkExperienceReplay(GradientLearner):
         "cifar10": {"lr": 0.03, "n_exemplars": 200, "replay_size": 32, "alpha": 0.1, "beta": 0.5},
     }
 
+    kept: ClassVar[tuple[str, ...]] = ("images", "targets", "outputs")
+
     alpha: float
     beta: float
-    n_exemplars: int = 200
-    replay_size: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.reservoir = Reservoir(self.n_exemplars)
 
     def inputs(self, x: Tensor, targets: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         """The batch and its targets; a draw and its outputs; a second draw and its targets."""
@@ -68,11 +62,3 @@ class DarkExperienceReplay(GradientLearner):
     def after_step(self, images: Tensor, targets: Tensor, outputs: Tensor) -> None:
         """Let the batch go by the reservoir, with the outputs it had."""
         self.reservoir.add(self.rng, images, targets, outputs)
-
-    def state(self) -> dict[str, Tensor]:
-        """The reservoir."""
-        return self.reservoir.state("images", "targets", "outputs")
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """The reservoir as it was."""
-        self.reservoir.restore(state, "images", "targets", "outputs")

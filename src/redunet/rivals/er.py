@@ -33,6 +33,9 @@ class ExperienceReplay(GradientLearner):
         "cifar10": {"lr": 0.1, "n_exemplars": 200, "replay_size": 32},
     }
 
+    kept: ClassVar[tuple[str, ...]] = ("images", "targets")
+    """Kinds of items in the reservoir."""
+
     n_exemplars: int = 200
     replay_size: int
 
@@ -53,8 +56,8 @@ class ExperienceReplay(GradientLearner):
 
     def state(self) -> dict[str, Tensor]:
         """The reservoir."""
-        return self.reservoir.state("images", "targets")
+        return self.reservoir.state(*self.kept)
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """The reservoir as it was."""
-        self.reservoir.restore(state, "images", "targets")
+        self.reservoir.restore(state, *self.kept)

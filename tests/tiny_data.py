@@ -85,7 +85,7 @@ def tiny_idx(name: str, seed: int) -> Tiny:
     x_test = random.integers(0, 256, (10, 28, 28), dtype=np.uint8)
     arrays = (x_train, y_train.astype(np.uint8), x_test, y_test.astype(np.uint8))
     files = {file: idx_bytes(array) for file, array in zip(IDX, arrays, strict=True)}
-    published = Published(name, (28, 28), (2,) * 10, (1,) * 10, md5s(files))
+    published = Published(name, (28, 28), 20, 10, md5s(files))
     return Tiny(Dataset(name, x_train, y_train, x_test, y_test, "test"), published, files)
 
 
@@ -100,9 +100,8 @@ def tiny_cifar(seed: int) -> Tiny:
             for i in rows
         )
         files[f"{name}.bin"] = b"".join(samples)
-    mean = tuple(images[:20].reshape(-1, 3).mean(axis=0).tolist())
     hashes = md5s({**files, **pickled(files)})
-    published = Published("cifar10", (32, 32, 3), (2,) * 10, (1,) * 10, hashes, mean)
+    published = Published("cifar10", (32, 32, 3), 20, 10, hashes)
     data = Dataset("cifar10", images[:20], labels[:20], images[20:], labels[20:], "test")
     return Tiny(data, published, files)
 

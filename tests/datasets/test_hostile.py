@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redunet.datasets import bounded, cifar_png, idx, load
+from redunet.datasets import bounded, idx, load
 from redunet.errors import DataError, FileAccessError, ReduNetError
 from tests.tiny_data import Tiny, pickled, tar_gz, under, write
 
@@ -210,35 +210,6 @@ def test_a_damaged_gzip_file_is_an_error(
 def test_garbage_is_no_idx(raw: bytes) -> None:
     with pytest.raises(DataError, match=r"^x should "):
         idx.decode(raw, (20, 28, 28), "x")
-
-
-def test_a_png_is_measured_before_it_is_unpacked() -> None:
-    from PIL import Image
-
-    stream = io.BytesIO()
-    Image.new("RGB", (1024, 4)).save(stream, "PNG")
-    raw = stream.getvalue()
-    assert cifar_png.decode_png(raw, (4, 1024), "x").shape == (4, 1024, 3)
-    with pytest.raises(DataError, match=r"RGB of shape \(5, 1024\), not RGB of shape \(4, 1024\)"):
-        cifar_png.decode_png(raw, (5, 1024), "x")
-    for damaged in (raw[:60], raw[:20], b"", raw.replace(b"IDAT", b"XDAT")):
-        with pytest.raises(DataError, match=r"x is no readable PNG \("):
-            cifar_png.decode_png(damaged, (4, 1024), "x")
-    limit = Image.MAX_IMAGE_PIXELS
-    # A header that claims 60,000 x 60,000 pixels, with its checksum.
-    import zlib
-
-    head = b"IHDR" + struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)
-    huge = raw[:12] + head + struct.pack(">I", zlib.crc32(head)) + raw[33:]
-    with pytest.raises(DataError, match="x is no readable PNG"):
-        cifar_png.decode_png(huge, (4, 1024), "x")
-    assert limit == Image.MAX_IMAGE_PIXELS
-
-
-@pytest.mark.parametrize("raw", [b"[1,", b"{}", b'["1"]', b"[1.0]", b"[true]", b"\xff"])
-def test_labels_in_json_must_be_integers(raw: bytes) -> None:
-    with pytest.raises(DataError, match=r"^x (is no readable JSON|should be a list of integers)"):
-        cifar_png.decode_labels(raw, "x")
 
 
 def test_a_file_that_cannot_be_read_is_said_so(tinies: dict[str, Tiny], tmp_path: Path) -> None:

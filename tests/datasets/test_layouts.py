@@ -189,10 +189,7 @@ def test_named_files_of_another_data_set_are_an_error(
             {"y_train": np.full(20, 11)},
             "y_train of cifar10 should have labels in 0..9, not in 11..11",
         ),
-        (
-            {"y_train": np.full(20, 3)},
-            r"should have \(2, 2, .*\) samples a class, not \(0, 0, 0, 20,",
-        ),
+        ({"y_train": np.full(20, 3)}, r"data_batch_1\.bin of cifar10 should have the md5"),
         ({"y_test": np.arange(9)}, r"y_test .* int64 of shape \(10,\), not int64 of shape \(9,\)"),
         ({"x_test": np.zeros((10, 32, 32, 3))}, "x_test .* should be uint8 .*, not float64"),
     ],
@@ -203,13 +200,6 @@ def test_arrays_are_checked(
     tiny = tinies["cifar10"]
     with pytest.raises(DataError, match=line):
         cifar10._checked(replace(tiny.data, **change), str(tmp_path))
-
-
-def test_swapped_channels_are_noticed(tinies: dict[str, Tiny], tmp_path: Path) -> None:
-    tiny = tinies["cifar10"]
-    x = tiny.data.x_train[..., ::-1]
-    with pytest.raises(DataError, match="should have the channel means"):
-        cifar10._checked(replace(tiny.data, x_train=x), str(tmp_path))
 
 
 def test_one_wrong_pixel_is_noticed(tinies: dict[str, Tiny], tmp_path: Path) -> None:

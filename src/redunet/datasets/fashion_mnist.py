@@ -9,8 +9,8 @@ from redunet.datasets.dataset import Dataset, Published, UnavailableError
 PUBLISHED = Published(
     name="fashion_mnist",
     image_shape=(28, 28),
-    train_counts=(6000,) * 10,
-    test_counts=(1000,) * 10,
+    n_train=60_000,
+    n_test=10_000,
     md5=MappingProxyType(
         {
             "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",

@@ -1,7 +1,7 @@
 """The order in which a data set is looked for: folder, cache, packages."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -44,26 +44,22 @@ def find(
     DataError
         A place has it, damaged.
     """
+    places: list[Callable[[], Dataset]] = [
+        partial(_in_folder, data_dir, look),
+        partial(cache.read, published),
+    ]
     tried: list[str] = []
-    for place in _places(published, data_dir, look, fetches):
+    for place in (*places, *fetches):
         try:
-            return place()
+            data = place()
         except UnavailableError as reason:
             tried.append(str(reason))
+            continue
+        if place in fetches:
+            cache.write(data)
+        return data
     msg = f"{published.name} was not found: {'; '.join(tried)}. {advice}"
     raise FileAccessError(msg)
-
-
-def _places(
-    published: Published,
-    data_dir: Path | None,
-    look: Callable[[Path], Dataset],
-    fetches: Sequence[Callable[[], Dataset]],
-) -> Iterator[Callable[[], Dataset]]:
-    yield partial(_in_folder, data_dir, look)
-    yield partial(cache.read, published)
-    for fetch in fetches:
-        yield partial(_fetch, fetch)
 
 
 def named_folder(data_dir: Path | None) -> Path | None:
@@ -86,9 +82,3 @@ def _in_folder(data_dir: Path | None, look: Callable[[Path], Dataset]) -> Datase
         msg = "no data folder is named (data_dir or REDUNET_DATA)"
         raise UnavailableError(msg)
     return look(folder)
-
-
-def _fetch(fetch: Callable[[], Dataset]) -> Dataset:
-    data = fetch()
-    cache.write(data)
-    return data

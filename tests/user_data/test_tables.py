@@ -10,6 +10,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from redunet.errors import DataError, FileAccessError
+from redunet.user_data import Wanted, open_source
+from redunet.user_data.source import reading
+from redunet.user_data.tables import _Table
 from tests.own_data import COLUMNS, done, redunet, refused, table, write_csv
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -150,3 +154,55 @@ def test_a_column_that_unpacks_to_far_more_than_it_weighs(tmp_path: Path) -> Non
     columns = pa.table({"y": label, "a": np.zeros(200_000)})
     pyarrow.parquet.write_table(columns, path, compression="zstd", use_dictionary=False)
     assert "unpacks to 203 MB from 0.2 MB" in refused("learn", tmp_path / "m", path)
+
+
+def test_a_footer_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    """PyArrow ends the process where it is asked for some of these columns."""
+    path = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(pa.table({"a": [1.0, 2.0], "y": ["p", "q"]}), path)
+    raw = path.read_bytes()
+    footer = int.from_bytes(raw[-8:-4], "little")
+    refusals = 0
+    for at in range(len(raw) - 8 - footer, len(raw) - 8):
+        path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+        try:
+            for batch in open_source(path, Wanted()).batches():
+                assert batch.X.shape == (2, 1)
+        except (DataError, FileAccessError):
+            refusals += 1
+    assert 0 < refusals < footer
+
+
+def test_a_dictionary_that_lacks_a_label_is_refused(tmp_path: Path) -> None:
+    labels = pa.DictionaryArray.from_arrays(pa.array([0, 2]), ["p", "q"], safe=False)
+    table = pa.table({"a": [1.0, 2.0], "y": labels})
+    source = _Table(tmp_path / "t.parquet", ("a",), "y")
+    with (
+        pytest.raises(DataError, match=r"t\.parquet is not a Parquet file, or is damaged: .*2"),
+        reading(tmp_path / "t.parquet", "a Parquet file"),
+    ):
+        list(source.batches(iter([(table, 1.0)])))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("y;a;b\np;1,5;2\nq;3,5;two\n", "column 'b' of {}, got 'two'"),
+        ("y,a,b\np, 1 ,2\nq,,1.5x\n", "column 'b' of {}, got '1.5x'"),
+        ("y,a,b\np,1,2\nq,2020-01-31,3\n", "column 'a' of {}, got '2020-01-31'"),
+        ("y,a,b\np,1,2\nq,true,3\n", "column 'a' of {}, got 'true'"),
+    ],
+)
+def test_a_value_that_is_no_number_is_named(tmp_path: Path, text: str, wanted: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert wanted.format(path) in refused("learn", tmp_path / "m", path)
+
+
+def test_errors_of_ours_do_not_read_as_damage(tmp_path: Path) -> None:
+    for error in (RuntimeError, AttributeError, TypeError, KeyError, AssertionError, MemoryError):
+        with pytest.raises(error), reading(tmp_path / "t", "a table"):
+            raise error("of ours")
+    with pytest.raises(DataError, match="t is not a table, or is damaged: no"):  # noqa: SIM117
+        with reading(tmp_path / "t", "a table"):
+            raise ValueError("no")

@@ -35,6 +35,9 @@ from redunet.user_data.source import (
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _KIND = "an array that NumPy saved"
 
+_BY_ZIPFILE = (KeyError, NotImplementedError, OverflowError, RuntimeError)
+"""With which it says that a member is gone, of a strange kind, far beyond the end, or locked."""
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -50,7 +53,7 @@ class Stored:
 
     def array(self) -> NDArray[Any]:
         """Its values: a .npy file mapped into memory, a member of an archive read whole."""
-        with reading(self.path, _KIND):
+        with reading(self.path, _KIND, *_BY_ZIPFILE):
             array: NDArray[Any]
             if self.member is None:
                 array = np.load(self.path, mmap_mode="r", allow_pickle=False)
@@ -74,7 +77,8 @@ def _opened(stream: IO[bytes], size: int, path: Path, member: str | None = None)
         warnings.simplefilter("ignore")
         try:
             shape, _, dtype = _HEADERS[version](stream)
-        except (MemoryError, tokenize.TokenError):
+        except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):
+            # MemoryError: of Python's parser, where brackets are nested deeply.
             raise ValueError("its header makes no sense") from None
     what = Stored(path, shape, dtype, member)
     if dtype.hasobject:
@@ -136,7 +140,7 @@ def _members(path: Path, most_unpacked: int) -> dict[str, Stored]:
     """The arrays of an archive, which is gone through once."""
     arrays = {}
     with (
-        reading(path, "an .npz archive"),
+        reading(path, "an .npz archive", *_BY_ZIPFILE),
         open_regular(path) as file,
         zipfile.ZipFile(file) as archive,
     ):

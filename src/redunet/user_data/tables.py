@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 from numpy.typing import NDArray
 
@@ -148,6 +148,7 @@ class _Table:
             column = column.dictionary_encode()
         if not len(column):
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.intp)
+        column.validate(full=True)  # that each index is one of the dictionary's
         codes = column.indices.to_numpy(zero_copy_only=False).astype(np.intp)
         values = column.dictionary
         if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
@@ -191,7 +192,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
                     yield block, 1.0 if file.closed else min(1.0, file.tell() / size)
 
     def batches() -> Iterator[Batch]:
-        with _reading_csv(path, layout):
+        with _reading_csv(path, layout, () if texts else columns):
             yield from table.batches(blocks())
 
     if texts:
@@ -218,20 +219,48 @@ def _label_kind(
 
 
 @contextmanager
-def _reading_csv(path: Path, layout: CsvLayout | None = None) -> Iterator[None]:
+def _reading_csv(
+    path: Path, layout: CsvLayout | None = None, numbers: Sequence[str] = ()
+) -> Iterator[None]:
     """As `reading`, but a value that is no number is said to be one, with its column."""
     try:
         with reading(path, "a CSV file", pa.ArrowException, csv.Error):
             yield
     except DataError as error:
-        found = re.search(r"CSV column #(\d+): .*double: invalid value '(.*)'", str(error))
-        if layout is None or found is None:
+        if layout is None or not isinstance(error.__cause__, pa.ArrowInvalid):
+            raise
+        found = _no_number(path, layout, numbers)
+        if found is None:
             raise
         raise DataError(
-            f"expected numbers in column {layout.names[int(found[1])]!r} of {path}, got "
-            f"{found[2]!r}: remove the column or turn it into numbers, name it with --label if it "
-            f"holds the labels, or name an encoder (--encoder minilm) if it holds texts"
+            f"expected numbers in column {found[0]!r} of {path}, got {found[1]!r}: remove the "
+            f"column or turn it into numbers, name it with --label if it holds the labels, or name "
+            f"an encoder (--encoder minilm) if it holds texts"
         ) from error
+
+
+def _no_number(path: Path, layout: CsvLayout, names: Sequence[str]) -> tuple[str, str] | None:
+    """A column of a CSV file and a value in it that is no number, if there is one."""
+
+    def is_number(values: Any) -> bool:
+        try:
+            values.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    texts = dict.fromkeys(names, pa.string())
+    with suppress(pa.ArrowInvalid), open_regular(path) as file, layout.open(file, texts) as reader:
+        for block in reader:
+            for name, column in zip(names, block.columns, strict=True):
+                values = pa.compute.utf8_trim_whitespace(column)
+                if layout.decimal != ".":
+                    values = pa.compute.replace_substring(values, layout.decimal, ".")
+                if not is_number(values):
+                    rows = range(len(values))
+                    row = next(row for row in rows if not is_number(values.slice(row, 1)))
+                    return name, column[row].as_py()
+    return None
 
 
 def open_parquet(path: Path, wanted: Wanted) -> Source:

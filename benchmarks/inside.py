@@ -22,9 +22,9 @@ from redunet import datasets, from_recipe
 from redunet.experiments.record import environment
 from redunet.files import write_bytes
 from redunet.report.blocks import Figure
+from redunet.report.figures import png
 from redunet.report.look import Look
 from redunet.report.model import model_sections
-from redunet.report.png import png
 from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, means
 

@@ -70,7 +70,8 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few bytes in place of every picture of a record, as drawing takes long."""
-    monkeypatch.setattr("redunet.report.png.png", lambda figure: b"not drawn")
+    monkeypatch.setattr("redunet.report.figures.png", lambda figure: b"not drawn")
+    monkeypatch.setattr("redunet.report.figures.svg", lambda view, name: "<svg></svg>")
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import io
+import re
 import subprocess
 import sys
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,18 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from redunet.report.blocks import INK, HeatMap, Lines
-from redunet.report.png import apart, overview, png
-from redunet.report.readme import FIGURES, draw
-from redunet.report.record_figures import (
-    accuracy_curves,
-    accuracy_figure,
-    confusion_figure,
-    confusion_view,
-    rate_figure,
-    styles,
-)
+from redunet.report.blocks import INK, Figure, HeatMap, Images, Lines, View
+from redunet.report.figures import png, svg
+from redunet.report.lines import apart
+from redunet.report.readme import FIGURES, draw, overview
+from redunet.report.record_figures import accuracy_curves, accuracy_figure, styles
 from redunet.report.sections import objective
+from redunet.report.shared_figures import confusion_figure, confusion_view, rate_figure
 from tests.made_records import RECORDS, every_record
 from tests.records import ROOT, record
 
@@ -157,10 +155,58 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
         "import sys, matplotlib\n"
         "now = lambda: {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if k != 'backend'}\n"
         "before = now()\n"
-        "from redunet.report.png import png\n"
-        "from redunet.report.record_figures import rate_figure\n"
-        "png(rate_figure({'R': [1.0], 'R_c': [0.5], 'delta_R': [0.5]}, 'x'))\n"
+        "from redunet.report.figures import png, svg\n"
+        "from redunet.report.shared_figures import rate_figure\n"
+        "figure = rate_figure({'R': [1.0], 'R_c': [0.5], 'delta_R': [0.5]}, 'x')\n"
+        "png(figure), svg(figure.views[0], 'x')\n"
         "print('matplotlib.pyplot' in sys.modules, now() == before)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False True\n", "")
+
+
+def a_heat_map(*names: str) -> View:
+    values = [[1.0 / (1 + i + j) for j in range(len(names))] for i in range(len(names))]
+    return View("it", "A heat map.", HeatMap(values, ("row", names), ("column", names), "share"))
+
+
+@pytest.mark.parametrize("name", ["<b>", "$x_1$", "日本語", "a\x07b", "#1b1f24", "one\ntwo", ""])
+def test_names_of_all_kinds_are_words(name: str) -> None:
+    view = a_heat_map(name, "other")
+    words = re.findall(r"<text[^>]*>(.*?)</text>", svg(view, "it"), re.DOTALL)
+    shown = " ".join(name.split())
+    assert [unescape(one) for one in words].count(shown) == (2 if shown else 0)
+    assert size_of(png(Figure("it", name, name, [view])))[0] == 1600
+
+
+def test_long_names_are_cut_and_stand_upright() -> None:
+    picture = svg(a_heat_map(*(f"{number}_a_rather_long_name_of_one" for number in range(6))), "it")
+    assert picture.count(">0_a_rather_long_name_…<") == 2
+    assert picture.count("rotate(-90") == 6 + 2  # rows and scale have upright names too
+
+
+def test_colours_are_those_of_the_theme() -> None:
+    rates = {"R": [1.0, 2.0], "R_c": [0.5, 1.0], "delta_R": [0.5, 1.0]}
+    picture = svg(rate_figure(rates, "x").views[0], "it")
+    for known in ("var(--ink)", "var(--muted)", "var(--rule)", "light-dark(#0072b2, #55a1cb)"):
+        assert known in picture
+    assert re.findall(r"(?<!light-dark\()(?<!, )#[0-9a-f]{6}\b", picture) == []
+    assert "font-family" not in picture
+
+
+def test_pictures_are_one_raster() -> None:
+    tiles = [[[[0.0, 1.0], [-1.0, 0.5]]] * 3] * 2
+    names = ("row", ["a", "b"]), ("column", ["c", "d", "e"])
+    images = Images(tiles, *names, what="share", figures=[["1"] * 3] * 2)
+    (data,) = re.findall(r'base64,\s*(.*?)"', svg(View("it", "It.", images), "it"), re.DOTALL)
+    with Image.open(io.BytesIO(base64.b64decode(data))) as sheet:
+        assert sheet.size == (3 * 6 + 2 * 2, 2 * 6 + 2)
+        colors = {sheet.getpixel((x, y)) for x in (0, 3) for y in (0, 3)}
+    assert len(colors) == 4
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "many"])
+def test_what_is_no_number_is_not_drawn(value: Any) -> None:
+    rates = {"R": [1.0, value], "R_c": [0.5, 1.0], "delta_R": [0.5, 1.0]}
+    with pytest.raises((TypeError, ValueError)):
+        svg(rate_figure(rates, "x").views[0], "it")

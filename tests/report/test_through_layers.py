@@ -18,9 +18,9 @@ from redunet.cli.app import main
 from redunet.estimators.inspection import at_depth
 from redunet.features import Flatten, PatchFilters, PatchPlanes, Scattering
 from redunet.report.blocks import Figure, HeatMap, Images, Lines, Text
+from redunet.report.figures import png
 from redunet.report.filters import filter_figure
 from redunet.report.look import AFTER, BEFORE, Look
-from redunet.report.png import png
 from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, margin_blocks, means, similarity_blocks
 from tests.made_records import plots_of
@@ -164,14 +164,8 @@ def test_figures_as_files(tmp_path: Path) -> None:
     names = {path.stem for path in (tmp_path / "figures").glob("*.png")}
     assert names >= {"filters", "similarity", "margins", "angles", "spectra", "confusion"}
     plots = plots_of((tmp_path / "page.html").read_text(encoding="utf-8"))
-    (similarity,) = [p for p in plots if "cosines between samples" in p[0]["alt"]]
-    trace = similarity[0]["traces"][0]
-    assert np.shape(trace["z"]) == (120, 120)
-    axis = similarity[0]["layout"]["xaxis"]
-    assert axis["ticktext"] == ["0", "1", "2", "3"]
-    assert axis["tickvals"] == [14.5, 44.5, 74.5, 104.5]
-    (margins,) = [p for p in plots if "sorted margins" in p[0]["alt"]]
-    assert margins[0]["layout"]["shapes"][0]["y0"] == 0
+    titles = "0 1 2 3 samples, class after class"
+    assert [p for p in plots if p[0].startswith(f"{titles} {titles}")]  # names of classes
     for name in ("similarity", "angles"):  # two depths side by side
         with Image.open(tmp_path / "figures" / f"{name}.png") as picture:
             assert picture.size[0] == 1600

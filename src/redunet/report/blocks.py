@@ -1,15 +1,14 @@
-"""What a report is made of, before it has a format: text, tables, figures."""
+"""The parts of a report, before they have a format: text, tables, figures."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 INK = "ink"
 """The colour of text, whatever the theme makes of it; all others are hexadecimal."""
-
 
 STRONG = 2.5
 """Lines wider than this matter most; their names are set in bold."""
@@ -22,6 +21,7 @@ MOST_POINTS, MOST_COLUMNS = 15, 40
 class Text:
     """A paragraph."""
 
+    kind: ClassVar = "text"
     text: str
 
 
@@ -29,6 +29,7 @@ class Text:
 class Code:
     """A command to type."""
 
+    kind: ClassVar = "code"
     text: str
 
 
@@ -36,6 +37,7 @@ class Code:
 class Table:
     """A table; so many columns from the left are text, and some rows are set in bold."""
 
+    kind: ClassVar = "table"
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -69,7 +71,7 @@ class Lines:
     x, y : str
         What the axes are called.
     point : str
-        What a number on the x axis is, for the pointer: "task" 3.
+        A number on the x axis, as the table names it: "task" 3.
     first : int, default=1
         The number of the first point of each curve.
     number_format : str, default=".3f"
@@ -138,8 +140,6 @@ class HeatMap:
         What is written into the cells where there is room.
     figures : rows of str, default=the values
         What the table behind the heat map says.
-    notes : rows of str, default=None
-        More about each cell, for the pointer.
     falling : bool, default=False
         Whether small values have the strong colours.
     mask_diagonal : bool, default=False
@@ -157,7 +157,6 @@ class HeatMap:
     number_format: str = ".3f"
     cells: Sequence[Sequence[str]] | None = None
     figures: Sequence[Sequence[str]] | None = None
-    notes: Sequence[Sequence[str]] | None = None
     falling: bool = False
     mask_diagonal: bool = False
     groups: Sequence[tuple[str, int]] | None = None
@@ -245,6 +244,12 @@ class View:
         """The numbers behind it."""
         return self.drawing.table(self.name)
 
+    @property
+    def in_colour(self) -> bool:
+        """Whether it shows pictures that have colours of their own."""
+        one = self.drawing
+        return isinstance(one, Images) and isinstance(one.tiles[0][0][0][0], Sequence)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -261,6 +266,7 @@ class Figure:
         What the choice is called.
     """
 
+    kind: ClassVar = "figure"
     name: str
     title: str
     caption: str

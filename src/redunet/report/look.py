@@ -25,8 +25,8 @@ from redunet.estimators.inspection import (
     layers_fit,
     most_similar,
 )
-from redunet.report.record_figures import MOST_CLASSES
 from redunet.report.samples import Samples
+from redunet.report.shared_figures import MOST_CLASSES
 
 MOST_VALUES = 60
 """Eigenvalues that are drawn of each class."""

@@ -32,14 +32,14 @@ from redunet.report.blocks import (
 from redunet.report.filters import filter_figure
 from redunet.report.look import AFTER, BEFORE, Look
 from redunet.report.numbers import plain, readout_name
-from redunet.report.record_figures import (
+from redunet.report.samples import Samples
+from redunet.report.shared_figures import (
     MOST_CLASSES,
     confusion_figure,
     confusion_view,
     rate_figure,
     rate_words,
 )
-from redunet.report.samples import Samples
 from redunet.report.through_layers import margin_blocks, similarity_blocks
 
 MOST_LINES = 12
@@ -214,10 +214,6 @@ def _angles(look: Look) -> list[Block]:
 
     def view(depth: str, stage: Subspaces) -> View:
         close = stage.closeness().tolist()
-        smallest = [[0.0] * len(names) for _ in names]
-        for i in range(len(names)):
-            for j in range(i):
-                smallest[i][j] = smallest[j][i] = float(stage.angles(i, j)[0])
         pairs = _pairs(stage, names)
         (low, one, other), (high, first, second) = min(pairs), max(pairs)
         alt = f"Heat map of the angles between the classes' subspaces {depth}: the closest are "
@@ -232,13 +228,6 @@ def _angles(look: Look) -> list[Block]:
             cells=[
                 [f"{v:.0f}°" if i != j else "" for j, v in enumerate(row)]
                 for i, row in enumerate(close)
-            ],
-            notes=[
-                [
-                    "the class itself" if i == j else f"smallest principal angle {v:.1f}°"
-                    for j, v in enumerate(row)
-                ]
-                for i, row in enumerate(smallest)
             ],
             falling=True,
             mask_diagonal=True,

@@ -14,13 +14,11 @@ from redunet.estimators.lazy import StreamingWarning
 from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
-from redunet.report.html import to_html
+from redunet.report.html import around, article, to_html
 from redunet.report.look import Look
 from redunet.report.model import model_sections
 from redunet.report.numbers import Record
 from redunet.report.samples import read_samples
-from redunet.report.sections import chapter, in_short
-from redunet.report.text import for_terminal, to_markdown
 from redunet.untrusted import open_regular
 
 MOST_RECORD_BYTES = 2**28
@@ -46,7 +44,9 @@ def write(record: Record, folder: Path) -> list[Path]:
         What was written: ``record.json``, ``report.html``, ``report.md``, and a
         PNG file for each figure.
     """
-    from redunet.report.png import png  # Matplotlib takes long to load
+    from redunet.report.figures import png
+    from redunet.report.sections import chapter
+    from redunet.report.text import to_markdown
 
     make_folder(folder)
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
@@ -63,7 +63,10 @@ def write(record: Record, folder: Path) -> list[Path]:
 
 
 def terminal(record: Record) -> list[Any]:
-    """What a command prints of a record: Rich tables and paragraphs."""
+    """Rich tables and paragraphs of a record, as a command prints them."""
+    from redunet.report.sections import in_short
+    from redunet.report.text import for_terminal
+
     return [str(record["what"]), *for_terminal(in_short(record))]
 
 
@@ -115,7 +118,7 @@ def page(
     if rows and samples is None:
         raise SettingsError("expected --rows of samples, got none: name them with --samples")
     refuse_overwriting(out, [*paths, *([samples] if samples else [])])
-    chapters = []
+    chapters, articles = [], []
     models = 0
     for index, path in enumerate(paths):
 
@@ -125,19 +128,22 @@ def page(
         tell("reading", 0.0)
         read = _read(path, device, memory)
         if isinstance(read, dict):
-            chapters.append(_record_chapter(read, path))
-            continue
-        models += 1
-        named = read_samples(samples, read, rows, data_dir) if samples else None
-        look = Look(read, named, classes, layers, add_mistake=not rows)
-        with warnings.catch_warnings():
-            # scikit-learn: arrays have no column names; the reader has matched these already.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            warnings.simplefilter("ignore", StreamingWarning)  # a page makes few passes
-            chapters.append(Chapter(f"Model {path.name}", model_sections(look, tell)))
+            found, drawn = _of_record(read, path, index, len(paths) > 1)
+        else:
+            models += 1
+            named = read_samples(samples, read, rows, data_dir) if samples else None
+            look = Look(read, named, classes, layers, add_mistake=not rows)
+            with warnings.catch_warnings():
+                # scikit-learn: arrays have no column names; the reader has matched these already.
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                warnings.simplefilter("ignore", StreamingWarning)  # a page makes few passes
+                found = Chapter(f"Model {path.name}", model_sections(look, tell))
+            drawn = article(found, index, len(paths) > 1)
+        chapters.append(found)
+        articles.append(drawn)
     if samples and not models:
         raise SettingsError("expected a model to show --samples of, got records only")
-    data = to_html(chapters).encode()
+    data = around(chapters, articles).encode()
     write_bytes(out, data)
     if figures is not None:
         _write_figures(chapters, make_folder(figures))
@@ -146,7 +152,7 @@ def page(
 
 def _write_figures(chapters: Sequence[Chapter], folder: Path) -> None:
     """Each figure as a PNG file; those of several chapters have numbers before their names."""
-    from redunet.report.png import png
+    from redunet.report.figures import png
 
     for number, one in enumerate(chapters, 1):
         before = f"{number}-" if len(chapters) > 1 else ""
@@ -178,12 +184,13 @@ def _no_number(word: str) -> None:
     raise ValueError(f"expected a number, got {word}")
 
 
-def _record_chapter(record: Record, path: Path) -> Chapter:
-    """The chapter of a record that somebody else may have written."""
+def _of_record(record: Record, path: Path, number: int, several: bool) -> tuple[Chapter, str]:
+    """The chapter of a record that somebody else may have written, and as part of a page."""
+    from redunet.report.sections import chapter  # a model does without
+
     try:
         found = chapter(record)
-        to_html([found])  # what cannot be drawn shows only here
-        return found
+        return found, article(found, number, several)  # what cannot be drawn shows only here
     except DataError as error:
         raise DataError(f"cannot show {path}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

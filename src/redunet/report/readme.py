@@ -12,10 +12,16 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure as Canvas
 
 from redunet.files import write_bytes
 from redunet.report.ablation_tables import ablations_table, ingredients_table
 from redunet.report.blocks import Table
+from redunet.report.drawing import DPI, TEXT, as_png
+from redunet.report.figures import png
+from redunet.report.lines import draw_lines
 from redunet.report.numbers import (
     UNKNOWN,
     Record,
@@ -31,6 +37,7 @@ from redunet.report.numbers import (
     task_headings,
     three,
 )
+from redunet.report.record_figures import accuracy_figure, accuracy_lines
 from redunet.report.sections import KEPT, method_rows, raw_data
 from redunet.report.text import markdown_table, markdown_text
 
@@ -282,8 +289,6 @@ TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
 
 def draw(root: Path) -> None:
     """Draw the pictures of README and docs from the records in ``root``."""
-    from redunet.report.png import overview, png
-    from redunet.report.record_figures import accuracy_figure
 
     def record(name: str) -> Record:
         text = (root / "results" / f"{name}.json").read_text(encoding="utf-8")
@@ -295,6 +300,42 @@ def draw(root: Path) -> None:
         write_bytes(root / "results" / f"{name}-accuracy.png", picture)
     picture = overview(record("compare-mnist"), record("digits-demo"))
     write_bytes(root / "docs" / "overview.png", picture)
+
+
+def overview(comparison: Record, demonstration: Record) -> bytes:
+    """The picture of the README: accuracy beside other methods, and the hashes after forgetting.
+
+    Parameters
+    ----------
+    comparison, demonstration : mapping
+        Records of `redunet compare` and of `redunet demo`.
+    """
+    canvas = Canvas(figsize=(9.6, 5.6), dpi=DPI)
+    style: dict[str, Any] = {"fontsize": 11.5, "fontweight": "bold", "color": TEXT, "va": "top"}
+    title = f"{comparison['title']}, two classes at a time: accuracy on all classes seen"
+    canvas.text(0.012, 0.975, title, **style)
+    draw_lines(canvas.add_axes((0.06, 0.33, 0.64, 0.57)), accuracy_lines(comparison))
+    forget = demonstration["forget"]
+    same = "identical" if forget["after"] == forget["never_seen"] else "different"
+    title = f"{demonstration['title'].capitalize()}: class {forget['class']} is forgotten, and the "
+    canvas.text(0.012, 0.195, f"{title}two model files are {same}, to the byte", **style)
+    rows = {
+        f"learnt, then forgot class {forget['class']}": forget["after"],
+        f"never saw class {forget['class']}": forget["never_seen"],
+    }
+    for (words, digest), y in zip(rows.items(), (0.105, 0.045), strict=True):
+        canvas.text(0.03, y, words, fontsize=9.5, color=TEXT, va="center")
+        canvas.text(
+            0.27,
+            y,
+            f"sha256 {digest}",
+            fontsize=8.5,
+            family="monospace",
+            color="#0a5c2b" if same == "identical" else "#b42318",
+            va="center",
+            bbox={"facecolor": "#f0f7f2", "edgecolor": "none", "boxstyle": "round,pad=0.35"},
+        )
+    return as_png(canvas)
 
 
 def main(words: list[str]) -> int:

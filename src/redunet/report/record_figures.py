@@ -1,11 +1,10 @@
-"""The figures of a record: accuracy over tasks, the objective by layer, heat maps."""
+"""The figures that only records have: accuracy over tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from colorsys import hls_to_rgb
 from itertools import cycle
-from typing import Any
 
 from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines, View
 from redunet.report.numbers import (
@@ -18,6 +17,7 @@ from redunet.report.numbers import (
     shown,
     three,
 )
+from redunet.report.shared_figures import in_words
 from redunet.rivals import GRADIENT
 
 # Okabe and Ito's colours and some of Tol's, told apart by colour-blind readers with the markers.
@@ -37,17 +37,9 @@ STYLES = {
 }
 """Colours and markers of methods on class moments; those by gradient descent bring their own."""
 
-RATES = {
-    "delta_R": ("ΔR = R − R_c, the objective", "#0072B2", "-"),
-    "R": ("R, all classes together", "#56B4E9", "--"),
-    "R_c": ("R_c, class by class", "#D55E00", "-."),
-}
 KEEP_EXEMPLARS = frozenset({"iCaRL", "ER", "DER++"})
 UPPER = 0.6
 """Curves that never fall below this are worth a view of their own."""
-
-MOST_CLASSES = 40
-"""Of more classes a heat map shows a part: a page must stay small and readable."""
 
 
 def styles() -> dict[str, tuple[str, str]]:
@@ -148,12 +140,6 @@ def _curve(
     return Curve(name, [one.mean for one in spread], color, marker, dash, width, bars or None)
 
 
-def in_words(what: str, curves: Iterable[Curve]) -> str:
-    """The ends of a chart's lines, for a reader who cannot see it."""
-    ends = [f"{c.name} from {three(c.values[0])} to {three(c.values[-1])}" for c in curves]
-    return f"{what}: {'; '.join(ends)}."
-
-
 def accuracy_lines(record: Record) -> Lines:
     """Accuracy of all methods against the number of tasks seen."""
     return _accuracy_lines(accuracy_curves(record))
@@ -165,36 +151,6 @@ def _accuracy_lines(curves: Sequence[Curve]) -> Lines:
     bounds = (floor, 1.0 + 0.04 * (1.0 - floor))
     axes = "number of tasks seen", "accuracy on all classes seen", "task"
     return Lines(curves, *axes, bounds=bounds)
-
-
-def rate_figure(rates: Mapping[str, Sequence[float]], title: str) -> Figure:
-    """ΔR, R and R_c by layer.
-
-    Parameters
-    ----------
-    rates : mapping from "R", "R_c" and "delta_R" to a value a layer
-    title : str
-    """
-    curves = [
-        Curve(name, rates[key], color, dash=dash, width=2.4)
-        for key, (name, color, dash) in RATES.items()
-    ]
-    axes = "layers passed", "nats", "layers passed"
-    drawing = Lines(curves, *axes, first=0, number_format=".4g")
-    caption = "ΔR = R − R_c before each layer; R of all classes together, R_c class by class."
-    view = View("the objective", in_words("Line chart by layer", curves), drawing)
-    return Figure("rate", title, caption, [view])
-
-
-def rate_words(rates: Mapping[str, Sequence[float]]) -> str:
-    """From where to where the objective goes."""
-    delta = rates["delta_R"]
-    if len(delta) == 1:
-        return f"Before the only layer the rate reduction ΔR is {three(delta[0])} nats."
-    return (
-        f"From the first to the last of {len(delta)} layers the rate reduction ΔR goes from "
-        f"{three(delta[0])} to {three(delta[-1])} nats ({delta[-1] - delta[0]:+.3f})."
-    )
 
 
 def task_view(name: str, spreads: Sequence[Sequence[Spread]]) -> View:
@@ -213,7 +169,6 @@ def task_view(name: str, spreads: Sequence[Sequence[Spread]]) -> View:
         [*(one.mean for one in row), *[None] * (count - len(row))] for row in spreads
     ]
     figures = [[*map(shown, row), *[""] * (count - len(row))] for row in spreads]
-    deviations = any(one.deviation is not None for row in spreads for one in row)
     alt = f"Heat map of the accuracy of {name} on each task's own classes; after task {count}: "
     chart = HeatMap(
         values,
@@ -222,83 +177,5 @@ def task_view(name: str, spreads: Sequence[Sequence[Spread]]) -> View:
         what="accuracy",
         cells=[["" if v is None else three(v) for v in row] for row in values],
         figures=figures,
-        notes=figures if deviations else None,
     )
     return View(name, f"{alt}{', '.join(three(one.mean) for one in spreads[-1])}.", chart)
-
-
-def confusion_view(name: str, confusion: Mapping[str, Any]) -> View:
-    """The confusion matrix; colours are spent on mistakes.
-
-    Parameters
-    ----------
-    name : str
-        Who gave the labels.
-    confusion : mapping
-        ``labels`` of k classes, and ``counts``, k rows of k whole numbers: a row
-        for each true class, a column for each label given.
-    """
-    every_count = confusion["counts"]
-    right = sum(row[j] for j, row in enumerate(every_count))
-    everything = sum(map(sum, every_count))
-    worst = _most_mistaken(every_count, MOST_CLASSES)
-    labels = [str(confusion["labels"][j]) for j in worst]
-    counts = [[every_count[i][j] for j in worst] for i in worst]
-    totals = [sum(every_count[i]) for i in worst]
-    if len(worst) < len(every_count):
-        name += f" ({len(worst)} classes with most mistakes of {len(every_count)})"
-    shares: list[list[float | None]] = [
-        [count / total if total else None for count in row]
-        for row, total in zip(counts, totals, strict=True)
-    ]
-    notes = [
-        [f"{count:,} of {total:,} samples" for count in row]
-        for row, total in zip(counts, totals, strict=True)
-    ]
-    mistakes = [v for i, row in enumerate(shares) for j, v in enumerate(row) if v and i != j]
-    return View(
-        name,
-        f"Confusion matrix of {name}: {right:,} of {everything:,} samples are labelled correctly. "
-        f"{_worst(labels, counts)}",
-        HeatMap(
-            shares,
-            rows=("true class", labels),
-            columns=("label given", labels),
-            what="share of the class",
-            bounds=(0.0, max(mistakes, default=1.0)),
-            number_format=".1%",
-            cells=[[f"{v:.0%}" if v and v >= 0.005 else "" for v in row] for row in shares],
-            figures=[[f"{count:,}" for count in row] for row in counts],
-            notes=notes,
-            mask_diagonal=True,
-        ),
-    )
-
-
-def confusion_figure(views: Sequence[View], more: str = "") -> Figure:
-    """Confusion matrices, of which a reader chooses."""
-    caption = "How the test samples of each class are labelled, as shares of the class; correct "
-    caption += f"labels, on the diagonal, have no colour. {more}"
-    title = f"Confusion matrix: {views[0].name}"
-    return Figure("confusion", title, caption.rstrip(), views, choose="labelled by")
-
-
-def _most_mistaken(counts: Sequence[Sequence[int]], most: int) -> list[int]:
-    """The classes with most mistakes, in their rows and columns, in the order they had."""
-    columns = list(zip(*counts, strict=True))
-    mistakes = [sum(row) + sum(columns[j]) - 2 * row[j] for j, row in enumerate(counts)]
-    found = sorted(range(len(counts)), key=mistakes.__getitem__, reverse=True)[:most]
-    return sorted(found)
-
-
-def _worst(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
-    pairs = [
-        (count, true, given)
-        for true, row in zip(labels, counts, strict=True)
-        for given, count in zip(labels, row, strict=True)
-        if given != true and count
-    ]
-    if not pairs:
-        return "There is no mistake."
-    count, true, given = max(pairs, key=lambda pair: pair[0])
-    return f"Most frequent mistake: {true} labelled as {given}, {count:,} times."

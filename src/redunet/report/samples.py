@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import NAMES, load
 from redunet.errors import DataError, FileAccessError
 from redunet.estimators import Estimator
 from redunet.progress import silent
@@ -63,7 +62,7 @@ def read_samples(
     data_dir : Path, default=None
         Where a data set may lie already.
     """
-    X, y = _of_data_set(name, model, data_dir) if name in NAMES else _of_file(Path(name), model)
+    X, y = _of_data_set(name, model, data_dir) or _of_file(Path(name), model)
     if y is not None and (y.dtype.kind in "iu") is not (model.classes_.dtype.kind in "iu"):
         raise DataError(
             f"expected labels such as {model.classes_[0]!r} in {name}, got such as {y[0]!r}"
@@ -85,7 +84,18 @@ def _first_of_each(y: NDArray[Any] | None, n: int) -> list[int]:
 
 def _of_data_set(
     name: str, model: Estimator, data_dir: Path | None
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
+) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
+    """The test samples of a data set; nothing where none is called so."""
+    if not re.fullmatch(r"\w+", name):
+        return None
+    from redunet.datasets import NAMES, load  # files do without
+
+    if name not in NAMES:
+        if Path(name).exists():
+            return None
+        raise FileAccessError(
+            f"cannot read {name}: no such file or folder, and no data set among {', '.join(NAMES)}"
+        )
     data = load(name, data_dir)
     known = np.isin(data.y_test, model.classes_)
     if not known.any():
@@ -95,14 +105,6 @@ def _of_data_set(
 
 def _of_file(path: Path, model: Estimator) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """All samples of a file or folder, read as the commands on model files read them."""
-    try:
-        os.stat(path)
-    except FileNotFoundError:
-        raise FileAccessError(
-            f"cannot read {path}: no such file or folder, and no data set among {', '.join(NAMES)}"
-        ) from None
-    except (OSError, ValueError):
-        pass  # opening it says why it cannot be read
     sources = open_all([path], Wanted(labels="optional"), model)
     samples, labels = [], []
     for source, batch in read(sources, "reading", silent):

@@ -27,15 +27,14 @@ from redunet.report.numbers import (
     task_headings,
     three,
 )
-from redunet.report.record_figures import (
-    accuracy_figure,
+from redunet.report.record_figures import accuracy_figure, task_view
+from redunet.report.runs import candidates, searched, what_was_run
+from redunet.report.shared_figures import (
     confusion_figure,
     confusion_view,
     rate_figure,
     rate_words,
-    task_view,
 )
-from redunet.report.runs import candidates, searched, what_was_run
 
 MEASURES = ("average", "forgetting", "decay")
 KEPT = ("parameters", "moments", "exemplars")

@@ -1,4 +1,4 @@
-"""Figures as PNG files, by Matplotlib, without touching its global state."""
+"""Lines over whole numbers, drawn by Matplotlib."""
 
 from __future__ import annotations
 
@@ -12,56 +12,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from redunet.report.blocks import INK, STRONG, Curve, Figure, HeatMap, Images, Lines
-from redunet.report.canvas import DPI, MUTED, RULE, TEXT, WIDTH, heading, plain, saved
-from redunet.report.numbers import Record
-from redunet.report.png_grids import all_images, heat_maps
-from redunet.report.record_figures import accuracy_lines
+from redunet.report.blocks import INK, STRONG, Curve, Figure, Lines
+from redunet.report.drawing import DPI, MUTED, RULE, TEXT, axes_in, blank, plain
 
 DASHES: dict[str, Any] = {"--": (0, (5, 2)), "": "none"}
 
 
-def png(figure: Figure, most: int = 1) -> bytes:
-    """A figure as a PNG file: its views of lines or of pictures, one above the other, or heat maps.
-
-    Parameters
-    ----------
-    figure : Figure
-    most : int, default=1
-        So many of its heat maps are drawn side by side, if they have the same rows and columns;
-        the first one on the right, since a page opens on what a network ends with.
-    """
-    views = figure.views
-    charts = [(view.name, view.drawing) for view in views if isinstance(view.drawing, HeatMap)]
-    if charts:
-        first = charts[0][1]
-        alike = [
-            one for one in charts if (one[1].rows, one[1].columns) == (first.rows, first.columns)
-        ]
-        return heat_maps(figure, alike[:most][::-1])
-    tiles = [(view.name, view.drawing) for view in views if isinstance(view.drawing, Images)]
-    if tiles:
-        return all_images(figure, tiles)
-    lines = [(view.name, view.drawing) for view in views if isinstance(view.drawing, Lines)]
-    heights = [_height(drawing) for _, drawing in lines]
-    notes = textwrap.wrap(figure.caption, 118)
-    head = 0.62 + 0.17 * len(notes)
-    total = head + sum(heights)
-    canvas = Canvas(figsize=(WIDTH, total), dpi=DPI)
-    heading(canvas, figure.title, notes, total)
-    top = total - head
-    for (name, drawing), height in zip(lines, heights, strict=True):
-        place = (0.085, (top - height + 0.55) / total, 0.565, (height - 0.8) / total)
-        axes = canvas.add_axes(place)
-        draw_lines(axes, drawing)
-        if len(lines) > 1:
+def draw_charts(charts: Sequence[tuple[str, Lines]], figure: Figure | None) -> Canvas:
+    """Charts with their names, one above the other."""
+    heights = [max(3.4, 1.0 + 0.3 * len(lines.curves)) for _, lines in charts]
+    top = sum(heights)
+    canvas = blank(top, figure)
+    for (name, lines), height in zip(charts, heights, strict=True):
+        left = 0.1 if lines.logarithmic else 0.085
+        axes = axes_in(canvas, left, top - height + 0.55, 0.65 - left, height - 0.8)
+        draw_lines(axes, lines)
+        if len(charts) > 1:
             axes.set_title(name, fontsize=9, color=MUTED, loc="left", pad=8)
         top -= height
-    return saved(canvas)
-
-
-def _height(lines: Lines) -> float:
-    return max(3.4, 1.0 + 0.3 * len(lines.curves))
+    return canvas
 
 
 def draw_lines(axes: Axes, lines: Lines) -> None:
@@ -76,6 +45,8 @@ def draw_lines(axes: Axes, lines: Lines) -> None:
         axes.set_xlim(lines.first - 0.15, lines.first + most - 0.85)
         axes.set_xticks(range(lines.first, lines.first + most))
     for curve in sorted(lines.curves, key=lambda curve: curve.width):
+        if not np.isfinite(curve.values).all():
+            raise ValueError(f"expected numbers to draw, got {curve.values}")
         x = range(lines.first, lines.first + len(curve.values))
         bars = curve.deviations if curve.marker else None
         # Within bounds that are given, a part of a line may lie outside.
@@ -84,6 +55,7 @@ def draw_lines(axes: Axes, lines: Lines) -> None:
         )
     if lines.logarithmic:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
     if lines.level is not None:
         axes.axhline(lines.level, color=MUTED, linewidth=1, zorder=1)
     if lines.named:
@@ -163,39 +135,3 @@ def apart(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
         for i in range(len(v))
     ]
     return list(np.clip(places, 0.0, max(0.0, 1.0 - room[-1])) + room)
-
-
-def overview(comparison: Record, demonstration: Record) -> bytes:
-    """The picture of the README: accuracy beside other methods, and the hashes after forgetting.
-
-    Parameters
-    ----------
-    comparison, demonstration : mapping
-        Records of `redunet compare` and of `redunet demo`.
-    """
-    canvas = Canvas(figsize=(9.6, 5.6), dpi=DPI)
-    title = f"{comparison['title']}, two classes at a time: accuracy on all classes seen"
-    canvas.text(0.012, 0.975, title, fontsize=11.5, fontweight="bold", color=TEXT, va="top")
-    draw_lines(canvas.add_axes((0.06, 0.33, 0.64, 0.57)), accuracy_lines(comparison))
-    forget = demonstration["forget"]
-    same = "identical" if forget["after"] == forget["never_seen"] else "different"
-    title = f"{demonstration['title'].capitalize()}: class {forget['class']} is forgotten, and the "
-    title += f"two model files are {same}, to the byte"
-    canvas.text(0.012, 0.195, title, fontsize=11.5, fontweight="bold", color=TEXT, va="top")
-    rows = {
-        f"learnt, then forgot class {forget['class']}": forget["after"],
-        f"never saw class {forget['class']}": forget["never_seen"],
-    }
-    for (words, digest), y in zip(rows.items(), (0.105, 0.045), strict=True):
-        canvas.text(0.03, y, words, fontsize=9.5, color=TEXT, va="center")
-        canvas.text(
-            0.27,
-            y,
-            f"sha256 {digest}",
-            fontsize=8.5,
-            family="monospace",
-            color="#0a5c2b" if same == "identical" else "#b42318",
-            va="center",
-            bbox={"facecolor": "#f0f7f2", "edgecolor": "none", "boxstyle": "round,pad=0.35"},
-        )
-    return saved(canvas)

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from redunet.report.blocks import Figure, HeatMap, Images
@@ -64,7 +65,8 @@ def draw_heat_maps(charts: Sequence[tuple[str, HeatMap]], figure: Figure | None)
             style = {"fontsize": 9, "color": MUTED, "loc": "left", "pad": 6}
             axes.set_title("\n".join(titles[index]), parse_math=False, **style)
     scale = axes_in(canvas, end + (0.02 if several else 0.04), below, 0.018, side)
-    bar = canvas.colorbar(image, cax=scale)
+    percent = PercentFormatter(1) if first.number_format.endswith("%") else None
+    bar = canvas.colorbar(image, cax=scale, format=percent)
     bar.set_label(first.what, fontsize=9, color=TEXT)
     bar.ax.tick_params(labelsize=8, color=MUTED)
     bar.outline.set_visible(False)

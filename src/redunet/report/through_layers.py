@@ -84,7 +84,7 @@ def margin_blocks(look: Look) -> list[Block]:
         right = float((passed.margins > 0).mean())
         said.append(f"{depth} {right:.1%} of them are above zero, half above {values[49]:.3g}")
     lows, highs = ([curve.values[at] for curve in curves] for at in (0, -1))
-    room = 0.05 * (max(highs) - min(lows))
+    room = 0.05 * (max(highs) - min(lows)) or 1.0  # where all are equal
     lines = Lines(
         curves[::-1],
         x="percent of the samples, those of smallest margin first",

@@ -97,7 +97,7 @@ screenshots: docs ## Make the pictures of the documentation in a browser
 	$(BIN)/python -m docsite.screenshots
 
 pictures: setup ## Make the pictures of terminals in README and docs, by running the commands
-	$(BIN)/python -m redunet.report.terminal_picture docs
+	$(BIN)/python -m docsite.terminal_picture docs
 
 format: setup ## Put the code in its usual form
 	$(BIN)/ruff format

@@ -40,11 +40,6 @@ class Samples:
     y: NDArray[Any] | None
     rows: Sequence[int]
 
-    def chosen(self) -> NDArray[Any]:
-        """The samples to show layer by layer."""
-        found: NDArray[Any] = self.X[list(self.rows)]
-        return found
-
 
 def read_samples(
     name: str, model: Estimator, rows: Sequence[int] = (), data_dir: Path | None = None

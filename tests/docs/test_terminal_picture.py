@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from docsite.terminal_picture import SESSIONS, picture
 from redunet import __version__
-from redunet.report.terminal_picture import SESSIONS, picture
 from tests.records import README, ROOT
 
 

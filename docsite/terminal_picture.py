@@ -1,4 +1,4 @@
-"""Pictures of what commands print: ``python -m redunet.report.terminal_picture docs``.
+"""Pictures of what commands print: ``python -m docsite.terminal_picture docs``.
 
 The commands are run, each in a process of its own and in a folder that is then removed. What they
 print becomes an SVG file, with fonts of the reader's own.

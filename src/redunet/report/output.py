@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import Estimator, load
 from redunet.estimators.lazy import StreamingWarning
@@ -174,6 +176,7 @@ def _read(path: Path, device: str, memory: str) -> Estimator | dict[str, Any]:
             raise ModelFileError(f"expected a model or a record, but {error}") from error
     try:
         record = json.loads(text.decode("utf-8"), parse_constant=_no_number)
+        json.dumps(record, ensure_ascii=False).encode()  # half a character cannot be written
     except (ValueError, RecursionError) as error:
         raise DataError(f"expected a record in {path}, but it is not JSON: {error}") from None
     found: dict[str, Any] = record
@@ -193,6 +196,13 @@ def _of_record(record: Record, path: Path, number: int, several: bool) -> tuple[
         return found, article(found, number, several)  # what cannot be drawn shows only here
     except DataError as error:
         raise DataError(f"cannot show {path}: {error}") from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__} {error}"
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TemplateError,
+        TypeError,
+        ValueError,
+    ) as error:
+        said = " ".join(f"{type(error).__name__} {error}".split())
         raise DataError(f"expected {path} to be a whole record, but it is not: {said}") from error

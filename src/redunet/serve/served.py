@@ -33,11 +33,11 @@ from redunet.serve.versions import (
     Version,
     about_change,
     built,
-    check_builds,
     notes_on,
 )
 from redunet.text import shown as printable
 from redunet.untrusted import file_sha256, open_regular
+from redunet.user_data.model_changes import check_builds
 from redunet.user_data.model_receipts import known_copies
 
 Publish = Callable[[str, Found], None]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.features import held_of_data
 
@@ -86,20 +85,6 @@ def built(model: Estimator) -> Found:
         facts["threshold"] = model.rejection_threshold(REJECT)
     facts["build_seconds"] = round(time.perf_counter() - start, 4)
     return facts
-
-
-def check_builds(model: Estimator) -> None:
-    """Raise an error where no network can be built of a model that was merged."""
-    try:
-        built(model)
-    except MemoryError:
-        raise
-    except Exception as error:
-        why = str(error) if isinstance(error, ReduNetError) else f"{type(error).__name__}: {error}"
-        raise DataError(
-            f"expected models of which one network can be built, got two that make none: {why}; "
-            f"nothing was changed"
-        ) from error
 
 
 def notes_on(what: str, before: Estimator) -> list[str]:

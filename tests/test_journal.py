@@ -244,3 +244,14 @@ def test_a_log_that_is_moved_while_one_waits_is_made_again(tmp_path: Path) -> No
     writer.join()
     assert (tmp_path / "old").read_bytes() == WHOLE
     assert [line.body["number"] for line in Journal(path).lines()] == [0]
+
+
+def test_a_line_cut_short_stays_where_the_one_before_it_was_altered(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    raw = written(path)
+    lines = raw.splitlines(keepends=True)
+    altered = b"".join(lines[:-2]) + lines[-2].replace(b'"kind"', b'"Kind"') + lines[-1][:-9]
+    path.write_bytes(altered)
+    with pytest.raises(DataError, match="last line"):
+        Journal(path).plan("x", "y", {})
+    assert path.read_bytes() == altered

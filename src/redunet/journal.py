@@ -249,10 +249,8 @@ class Journal:
             if not _may_be_ours(rest):
                 raise _foreign(place)
             if _is_whole(rest):  # an editor has removed the end of the last line
-                os.write(handle, b"\n")
                 end = size + 1
-            else:
-                os.ftruncate(handle, end)
+        complete = end
         last: Line | None = None
         still_open: list[Line] = []
         while end:
@@ -263,6 +261,11 @@ class Journal:
                 break
             still_open.insert(0, line)
             end = begin
+        # The file is changed once all that was read of it is sound.
+        if complete > size:
+            os.write(handle, b"\n")
+        elif complete < size:
+            os.ftruncate(handle, complete)
         return last, still_open
 
     def _beginning(self, handle: int, end: int) -> int:

@@ -100,14 +100,16 @@ from redunet.estimators import load
 path = sys.argv[1]
 main(["verify", path], standalone_mode=False)  # which imports all that it needs
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+failed = []
 for more in range(4, 48, 4):
     resource.setrlimit(resource.RLIMIT_AS, (used + more * 2**20, resource.RLIM_INFINITY))
     try:
         load(path)
     except (MemoryError, RuntimeError) as error:
         assert "memory" in str(error), repr(error)
-        worst = more
-resource.setrlimit(resource.RLIMIT_AS, (used + worst * 2**20, resource.RLIM_INFINITY))
+        failed.append(more)
+little = used + failed[len(failed) // 2] * 2**20  # well within what is too little
+resource.setrlimit(resource.RLIMIT_AS, (little, resource.RLIM_INFINITY))
 sys.exit(main(["verify", path], standalone_mode=False))
 """
 

@@ -215,7 +215,8 @@ def _mutate(rng: random.Random, tensors: dict[str, Tensor]) -> None:
     place = rng.randrange(len(flat))
     value = int(flat[place])
     if how < 0.4:
-        flat[place] = value + rng.choice((1, -1, 2, -2, 4, 1000, -1000, 2**21, -(2**30), 2**39))
+        more = rng.choice((1, -1, 2, -2, 4, 1000, -1000, 2**21, -(2**30), 2**39))
+        flat[place] = max(-(2**63), min(value + more, 2**63 - 1))
     elif how < 0.5:
         flat[place] = rng.choice((-value, 0, value // 2, min(2 * value, 2**62), *HUGE))
     elif how < 0.6:

@@ -95,33 +95,27 @@ LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
 from redunet.cli.app import main
-from redunet.estimators import load
 
 path = sys.argv[1]
 main(["verify", path], standalone_mode=False)  # which imports all that it needs
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-failed = []
-for more in range(4, 48, 4):
-    resource.setrlimit(resource.RLIMIT_AS, (used + more * 2**20, resource.RLIM_INFINITY))
-    try:
-        load(path)
-    except (MemoryError, RuntimeError) as error:
-        assert "memory" in str(error), repr(error)
-        failed.append(more)
-little = used + failed[len(failed) // 2] * 2**20  # well within what is too little
-resource.setrlimit(resource.RLIMIT_AS, (little, resource.RLIM_INFINITY))
-sys.exit(main(["verify", path], standalone_mode=False))
+codes = []
+while 0 not in codes:
+    limit = used + (4 + 4 * len(codes)) * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    codes.append(main(["verify", path], standalone_mode=False))
+print(codes)
 """
 
 
 def test_too_little_memory_does_not_read_as_damage(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).standard_normal((600, 1024))
-    NearestMean().fit(rows, [0] * 600).save(tmp_path / "model")
+    rows = np.random.default_rng(0).standard_normal((4000, 2048))
+    NearestMean().fit(rows, [0] * 4000).save(tmp_path / "model")
     words = [sys.executable, "-c", LITTLE_MEMORY, str(tmp_path / "model")]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    line = "redunet: out of memory; nothing was changed\n"
-    assert (ran.returncode, ran.stderr) == (1, line)
-    assert "is intact" in ran.stdout
+    codes = ran.stdout.splitlines()[-1]
+    assert set(ran.stderr.splitlines()) == {"redunet: out of memory; nothing was changed"}
+    assert re.fullmatch(r"\[(1, )+0\]", codes)
 
 
 @register

@@ -26,7 +26,7 @@ from redunet.core.subspaces import principal_subspaces
 from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.metrics import calibration_error
 from redunet.estimators.settings import Settings
-from redunet.experiments.tuning import held_out_rows
+from redunet_lab.tuning import held_out_rows
 
 RECORD = Path(__file__).parent / "results" / "calibration.json"
 

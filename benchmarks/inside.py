@@ -19,7 +19,7 @@ from PIL import Image
 
 from benchmarks.readme import between
 from redunet import datasets, from_recipe
-from redunet.experiments.record import environment
+from redunet.environment import environment
 from redunet.files import write_bytes
 from redunet.report.blocks import Figure
 from redunet.report.figures import png

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import machine
 from redunet import datasets, from_recipe
-from redunet.experiments.streams import moved
+from redunet_lab.streams import moved
 
 RECORD = Path(__file__).parent / "results" / "shifts.json"
 PICTURE = Path(__file__).parent.parent / "docs" / "invariant.png"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from redunet import ReduNetClassifier, StreamingWarning
-from redunet.datasets import load
 from redunet.errors import ReduNetError
+from redunet_lab.datasets import load
 
 SAMPLES = 1000
 

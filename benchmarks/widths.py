@@ -29,17 +29,17 @@ from numpy.typing import NDArray
 from benchmarks.widest_features import Array, WidestFeatures, vectors_of
 from redunet.cli.options import parsed
 from redunet.core.readings import Reading, Readings
+from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.estimators import LinearDiscriminant, ReduNetClassifier, Ridge
 from redunet.estimators.inspection import at_depth
 from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.validation_samples import standard_error
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.record import environment
-from redunet.experiments.streams import pooled
-from redunet.experiments.tuning import held_out_rows
 from redunet.files import write_bytes
+from redunet_lab.experiment import Experiment
+from redunet_lab.streams import pooled
+from redunet_lab.tuning import held_out_rows
 
 RESULTS = Path(__file__).parent / "results"
 RIDGES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)

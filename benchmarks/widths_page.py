@@ -17,7 +17,7 @@ from benchmarks.readme import between
 from benchmarks.widths import CLOSED, NETWORK, RESULTS, SAME
 from redunet.files import write_bytes
 from redunet.report.drawing import MUTED, RULE, TEXT
-from redunet.report.record_figures import STYLES
+from redunet_lab.report.record_figures import STYLES
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "images.md"

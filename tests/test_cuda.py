@@ -16,7 +16,6 @@ from redunet.core.network import build_network
 from redunet.core.rate import Coding
 from redunet.encoders import open_encoder
 from redunet.estimators import Ridge
-from redunet.experiments.equivalence import file_hash
 from redunet.features import (
     Chain,
     FeatureMap,
@@ -31,10 +30,11 @@ from redunet.features import (
     Together,
     Upright,
 )
-from redunet.rivals import GRADIENT
+from redunet_lab.baselines import GRADIENT
+from redunet_lab.equivalence import file_hash
 from tests import plain
 from tests.conftest import classes_on_subspaces
-from tests.rivals.test_rivals import TASKS, make, weights
+from tests.lab.baselines.test_rivals import TASKS, make, weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -17,8 +17,8 @@ from benchmarks import widths, widths_page
 from benchmarks.widest_features import WidestFeatures, vectors_of
 from redunet.core.grid import unit_rows
 from redunet.errors import SettingsError
-from redunet.experiments.experiment import Experiment
 from redunet.features import PatchFilters, Together
+from redunet_lab.experiment import Experiment
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 10, 9, 3)).astype(np.uint8)
@@ -97,8 +97,8 @@ def test_a_record_of_digits(made: dict[str, Any]) -> None:
 
 def test_the_network_is_that_of_the_recipe(made: dict[str, Any]) -> None:
     """On the features of the map itself, and the same held-out images."""
-    from redunet.experiments.streams import pooled
-    from redunet.experiments.tuning import held_out_rows
+    from redunet_lab.streams import pooled
+    from redunet_lab.tuning import held_out_rows
 
     changes = {"train_per_class": 60, "patch_size": 3, "cells": 2, "n_filters": 6}
     experiment = Experiment.of("digits", recipe="images-fast", changes=changes)

@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 
 from benchmarks import readme as speed
 from redunet import ReduNetClassifier
-from redunet.report.numbers import is_same
-from redunet.report.readme import filled, main
+from redunet_lab.report.numbers import is_same
+from redunet_lab.report.readme import filled, main
 from tests.own_data import done
 from tests.records import README, RECIPES, RESULTS, ROOT, VECTORS, record
 

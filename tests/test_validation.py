@@ -11,8 +11,8 @@ import pytest
 from redunet import ReduNetClassifier, SettingsError
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.settings import InputSettings, RunSettings, Settings
-from redunet.experiments.experiment import Plan
 from redunet.validation import Declared, choice, flag, number, parameters, setting, whole
+from redunet_lab.experiment import Plan
 
 
 @dataclass(frozen=True)

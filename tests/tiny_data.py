@@ -18,8 +18,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from redunet.datasets import Dataset, cifar10, fashion_mnist, mnist
-from redunet.datasets.dataset import ARRAYS, Published
+from redunet_lab.datasets import Dataset, cifar10, fashion_mnist, mnist
+from redunet_lab.datasets.dataset import ARRAYS, Published
 
 IDX = (
     "train-images-idx3-ubyte",

@@ -35,22 +35,16 @@ if TYPE_CHECKING:
         ReduNetError,
         SettingsError,
     )
-    from redunet.estimators.air import AIR
     from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
     from redunet.estimators.classifier import ReduNetClassifier
     from redunet.estimators.coverage import CoverageWarning
     from redunet.estimators.ensemble import EnsembleClassifier
-    from redunet.estimators.fecam import FeCAM
-    from redunet.estimators.klda import KLDA
     from redunet.estimators.lazy import StreamingWarning
     from redunet.estimators.offloading import offload
-    from redunet.estimators.ranpac import RanPAC
     from redunet.estimators.recipes import from_recipe
     from redunet.estimators.shift_invariant import ShiftInvariantClassifier
-    from redunet.estimators.slda import SLDA
 
 _HOMES = {
-    "AIR": "estimators.air",
     "AbstractLayer": "core.layer",
     "BusyError": "errors",
     "ClassMoments": "core.moments",
@@ -59,10 +53,8 @@ _HOMES = {
     "DataError": "errors",
     "DataTypeError": "errors",
     "EnsembleClassifier": "estimators.ensemble",
-    "FeCAM": "estimators.fecam",
     "FileAccessError": "errors",
     "GroupError": "errors",
-    "KLDA": "estimators.klda",
     "Layer": "core.layer",
     "LearntFeaturesWarning": "estimators.base",
     "LeastSquares": "core.readouts",
@@ -72,12 +64,10 @@ _HOMES = {
     "NearestSubspace": "core.readouts",
     "NotFittedError": "estimators.base",
     "NumericalError": "errors",
-    "RanPAC": "estimators.ranpac",
     "ReduNet": "core.network",
     "ReduNetClassifier": "estimators.classifier",
     "ReduNetError": "errors",
     "ReducedLayer": "core.reduced_space",
-    "SLDA": "estimators.slda",
     "Schedule": "core.construction",
     "SettingsError": "errors",
     "ShiftInvariantClassifier": "estimators.shift_invariant",
@@ -90,9 +80,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "AIR",
-    "KLDA",
-    "SLDA",
     "AbstractLayer",
     "BusyError",
     "ClassMoments",
@@ -101,7 +88,6 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "EnsembleClassifier",
-    "FeCAM",
     "FileAccessError",
     "GroupError",
     "Layer",
@@ -113,7 +99,6 @@ __all__ = [
     "NearestSubspace",
     "NotFittedError",
     "NumericalError",
-    "RanPAC",
     "ReduNet",
     "ReduNetClassifier",
     "ReduNetError",

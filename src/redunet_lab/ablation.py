@@ -11,11 +11,11 @@ import numpy as np
 from redunet.core.readouts import READOUTS
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.experiment import NETWORK, Experiment
-from redunet.experiments.methods import NO_LAYERS
-from redunet.experiments.shared_moments import SharedMoments
-from redunet.experiments.streams import pooled
 from redunet.progress import Progress, silent
+from redunet_lab.experiment import NETWORK, Experiment
+from redunet_lab.methods import NO_LAYERS
+from redunet_lab.shared_moments import SharedMoments
+from redunet_lab.streams import pooled
 
 OF_ANY_CLASSES = tuple(name for name in READOUTS if name != "pairwise")
 """Read-outs that every recipe is tried with; pairs, which grow with the square of the classes, only

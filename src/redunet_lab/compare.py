@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet import report
 from redunet.errors import SettingsError
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.methods import FOR_VECTORS, PAIRS_UP_TO, Method, check_methods, names
-from redunet.experiments.paper import PAPER, PUBLISHED, SETTINGS
-from redunet.experiments.run_methods import Runs
 from redunet.progress import Progress, silent
+from redunet_lab import report
+from redunet_lab.experiment import Experiment
+from redunet_lab.methods import FOR_VECTORS, PAIRS_UP_TO, Method, check_methods, names
+from redunet_lab.paper import PAPER, PUBLISHED, SETTINGS
+from redunet_lab.run_methods import Runs
 
 CHOSEN_ON = (
     "Nothing here was chosen on test data: the recipe was frozen before, and the variants follow "
@@ -51,12 +51,12 @@ def compare(
     Parameters
     ----------
     data : str, default="digits"
-        A data set of `redunet.datasets`, or a file or folder of a person's own.
+        A data set of `redunet_lab.datasets`, or a file or folder of a person's own.
     out : Path
     command : str, default=None
         What was typed, for the record.
     methods : sequence of str, default=None
-        Keys of `redunet.experiments.methods.names`. None means all but nearest
+        Keys of `redunet_lab.methods.names`. None means all but nearest
         subspace and the methods for vectors; with ``ablate`` those on class moments,
         and for vectors all of these.
     seeds : sequence of int, default=(0,)
@@ -70,7 +70,7 @@ def compare(
         Settings other than the usual ones, or than the recipe's; those of
         "redunet" may also be of the stream.
     label, test : str, default=None
-        Of a person's own data, as for `redunet.experiments.own_data.load`.
+        Of a person's own data, as for `redunet_lab.own_data.load`.
     ablate : bool, default=False
         Whether to evaluate ReduNet's parts alone too, for the first seed.
     joint : bool, default=ablate

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from redunet import report
-from redunet.datasets import load
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.metrics import calibration_error
-from redunet.experiments.equivalence import file_hash, joint_check
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.reproduce import run_network
 from redunet.files import make_folder
+from redunet_lab import report
+from redunet_lab.datasets import load
+from redunet_lab.equivalence import file_hash, joint_check
+from redunet_lab.experiment import Experiment
+from redunet_lab.reproduce import run_network
 
 FORGOTTEN = 3
 MODEL = "digits.safetensors"

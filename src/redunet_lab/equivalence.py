@@ -14,7 +14,7 @@ from redunet.core.layers import LayerSequence
 from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.ensemble import EnsembleClassifier
-from redunet.experiments.streams import Task, pooled
+from redunet_lab.streams import Task, pooled
 
 
 def joint_check(

@@ -16,11 +16,11 @@ from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.estimators.shift_invariant import ShiftInvariantClassifier, ShiftSettings
 from redunet.estimators.shift_invariant import components as of_shifts
-from redunet.experiments import own_data
-from redunet.experiments.streams import LabelledImages, StreamSettings, Task, class_stream
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names
 from redunet.validation import documented
+from redunet_lab import own_data
+from redunet_lab.streams import LabelledImages, StreamSettings, Task, class_stream
 
 NETWORK = (*Settings.names(), *ShiftSettings.names())
 """Settings of the network and its read-out."""
@@ -99,7 +99,7 @@ class Experiment:
         Parameters
         ----------
         data : str, default="digits"
-            A data set of `redunet.datasets`, or a file or folder of a person's own.
+            A data set of `redunet_lab.datasets`, or a file or folder of a person's own.
         recipe : str, default=None
         usual : mapping from a data set to settings, default=None
             What to start from where there is no recipe.

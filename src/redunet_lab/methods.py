@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redunet.errors import SettingsError, did_you_mean
-from redunet.estimators import CLOSED_FORM
 from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.settings import InputSettings
-from redunet.experiments.experiment import FEATURES, Experiment, Plan
-from redunet.experiments.runner import Learner
-from redunet.experiments.streams import Task, at_once
-from redunet.rivals import GRADIENT
+from redunet_lab.baselines import GRADIENT
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.experiment import FEATURES, Experiment, Plan
+from redunet_lab.runner import Learner
+from redunet_lab.streams import Task, at_once
 
 TITLES = {
     "redunet": "ReduNet",
@@ -143,7 +143,7 @@ _GIVEN = {"self", "classes", "input_shape", "features", "seed", "device"}
 def names() -> dict[str, str]:
     """All methods in the order of tables, and what they are called there."""
     gradient = {key: getattr(rival, "title", key) for key, rival in GRADIENT.items()}
-    closed = {key: TITLES.get(key, one.name()) for key, one in CLOSED_FORM.items()}
+    closed = {key: TITLES.get(key, one.name()) for key, one in CLOSED_FORMS.items()}
     first = {key: TITLES[key] for key in ("redunet", "subspace")}
     return {**first, **gradient, **closed}
 
@@ -197,11 +197,11 @@ class Method:
             own = known_settings(key, changes, [*usual, *_parameters(GRADIENT[key])])
             chosen = f"as published, but for {', '.join(own)}" if own else "as published"
             return cls(key, experiment, {**usual, **own}, usual, chosen)
-        defaults = _without_seed(CLOSED_FORM[key]().own_settings())
-        own = known_settings(key, CLOSED_FORM[key].named_today(changes), list(defaults))
+        defaults = _without_seed(CLOSED_FORMS[key]().own_settings())
+        own = known_settings(key, CLOSED_FORMS[key].named_today(changes), list(defaults))
         chosen_here = _chosen_for(experiment).get(key)
         usual = {**defaults, **(chosen_here or {})}
-        settings = _without_seed(CLOSED_FORM[key](**{**usual, **own}).own_settings())
+        settings = _without_seed(CLOSED_FORMS[key](**{**usual, **own}).own_settings())
         chosen = "the defaults" if chosen_here is None else _CHOSEN_ON
         if own or not defaults:
             chosen = "set for this run" if own else "nothing to choose"
@@ -221,9 +221,9 @@ class Method:
     @property
     def own_features(self) -> bool:
         """Whether it has a feature map of its own, and so cannot share moments with others."""
-        if self.key not in CLOSED_FORM:
+        if self.key not in CLOSED_FORMS:
             return False
-        return CLOSED_FORM[self.key](**self.settings).own_map(1) is not None
+        return CLOSED_FORMS[self.key](**self.settings).own_map(1) is not None
 
     @property
     def random(self) -> bool:
@@ -233,7 +233,7 @@ class Method:
     @property
     def _seeded(self) -> bool:
         """Whether its own feature map is random."""
-        return self.key in CLOSED_FORM and "seed" in CLOSED_FORM[self.key]().own_settings()
+        return self.key in CLOSED_FORMS and "seed" in CLOSED_FORMS[self.key]().own_settings()
 
     def seeds(self, wanted: Sequence[int]) -> Sequence[int]:
         """The seeds to run with: those wanted, or 0 where none makes a difference."""
@@ -288,7 +288,7 @@ class Method:
         if self.key == "subspace":
             return self.experiment.estimator(None, device, memory, **NO_LAYERS)
         scaling = InputSettings.of(self.experiment.plan).to_dict()
-        made = CLOSED_FORM[self.key](**self.settings, **scaling, device=device)
+        made = CLOSED_FORMS[self.key](**self.settings, **scaling, device=device)
         if self.experiment.plan.n_maps == 1:
             return made
         return EnsembleClassifier(made, **scaling, device=device, memory=memory)
@@ -300,7 +300,7 @@ class Method:
             scaling = InputSettings.of(self.experiment.plan).to_dict()
             own = {**self.settings, **({"seed": seed} if self._seeded else {})}
             features = self.experiment.changed({"seed": seed}).features(tasks, device)
-            made: Learner = CLOSED_FORM[self.key](
+            made: Learner = CLOSED_FORMS[self.key](
                 **own, **scaling, features=features, device=device
             )
             return made

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet import report
+from redunet.environment import environment
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.equivalence import file_hash
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.record import VERSION, environment
-from redunet.experiments.streams import described, pooled
 from redunet.progress import Progress, silent
+from redunet_lab import report
+from redunet_lab.equivalence import file_hash
+from redunet_lab.experiment import Experiment
+from redunet_lab.record import VERSION
+from redunet_lab.streams import described, pooled
 
 
 def learn_in_orders(
@@ -41,7 +42,7 @@ def learn_in_orders(
     seeds : sequence of int
         Each shuffles the classes before they are divided into tasks.
     device, data_dir, progress
-        As for `redunet.experiments.reproduce.run_network`.
+        As for `redunet_lab.reproduce.run_network`.
 
     Returns
     -------

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import DataError
-from redunet.experiments.streams import Samples
 from redunet.user_data import Wanted, open_source
+from redunet_lab.streams import Samples
 
 TEST_SHARE, SPLIT_SEED = 0.25, 0
 

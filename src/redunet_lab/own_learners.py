@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redunet import report
+from redunet.environment import environment
 from redunet.errors import SettingsError
-from redunet.experiments.record import VERSION, environment, method_rows
-from redunet.experiments.runner import Evaluation, Learner, resumable, run
-from redunet.experiments.streams import AnyTask, described
 from redunet.progress import Progress, silent
+from redunet_lab import report
+from redunet_lab.record import VERSION, method_rows
+from redunet_lab.runner import Evaluation, Learner, resumable, run
+from redunet_lab.streams import AnyTask, described
 
 
 def run_learners(
@@ -60,7 +61,7 @@ def run_learners(
     >>> from sklearn.linear_model import SGDClassifier
     >>> from sklearn.model_selection import train_test_split
     >>> from redunet import ReduNetClassifier
-    >>> from redunet.experiments import Samples, class_stream, run_learners
+    >>> from redunet_lab import Samples, class_stream, run_learners
     >>> X, y = load_wine(return_X_y=True)
     >>> x_train, x_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> tasks = class_stream(Samples(x_train, y_train, x_test, y_test), n_tasks=3)

@@ -8,7 +8,7 @@ from typing import Any
 
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.recipes import RECIPES
-from redunet.experiments.experiment import Experiment
+from redunet_lab.experiment import Experiment
 
 PAPER: dict[str, dict[str, Any]] = {
     "mnist": {

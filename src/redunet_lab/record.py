@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from redunet._version import __version__
+from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.estimators import metrics
 from redunet.estimators.model_file import is_of_moments
-from redunet.experiments.experiment import with_defaults
 from redunet.files import write_bytes
+from redunet_lab.experiment import with_defaults
 
 VERSION = 2
 """Of the form of all records."""
@@ -170,25 +166,6 @@ def bytes_by_kind(sizes: Mapping[str, int]) -> dict[str, int]:
     return kinds
 
 
-def environment() -> dict[str, Any]:
-    """Versions, machine and date, as every record states them."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "gpu": gpu,
-        },
-        "versions": {
-            "redunet": __version__,
-            "python": platform.python_version(),
-            **{name: _version(name) for name in ("torch", "numpy", "scikit-learn")},
-        },
-    }
-
-
 def peak_memory() -> int:
     """Most bytes that this process has held in memory at once."""
     with suppress(OSError, StopIteration):
@@ -207,19 +184,3 @@ def peak_memory() -> int:
 def peak_device_memory() -> int | None:
     """Most bytes held on a GPU at once; None where none was used."""
     return torch.cuda.max_memory_allocated() or None if torch.cuda.is_available() else None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

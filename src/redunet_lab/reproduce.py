@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from redunet import report
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.methods import Method
-from redunet.experiments.paper import PAPER
-from redunet.experiments.run_methods import Runs
-from redunet.experiments.streams import LabelledImages
 from redunet.progress import Progress, silent
-from redunet.report.numbers import readout_name
+from redunet.report.words import readout_name
+from redunet_lab import report
+from redunet_lab.experiment import Experiment
+from redunet_lab.methods import Method
+from redunet_lab.paper import PAPER
+from redunet_lab.run_methods import Runs
+from redunet_lab.streams import LabelledImages
 
 
 def run_network(
@@ -58,7 +58,7 @@ def run_network(
     joint : bool, default=True
         Whether to compare with joint training, for the first seed.
     after_task : callable, default=None
-        As for `redunet.experiments.run_methods.Runs`.
+        As for `redunet_lab.run_methods.Runs`.
     data : data set, default=None
         Already loaded.
     data_dir : Path, default=None

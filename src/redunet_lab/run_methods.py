@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import SettingsError
-from redunet.estimators import CLOSED_FORM
 from redunet.estimators.inspection import rates_by_layer
-from redunet.experiments.ablation import ablation, check_variants
-from redunet.experiments.equivalence import joint_check
-from redunet.experiments.experiment import Experiment, with_defaults
-from redunet.experiments.methods import Method, check_alike, names
-from redunet.experiments.record import VERSION, method_rows, read_run, run_so_far
-from redunet.experiments.runner import Evaluation, run
-from redunet.experiments.shared_moments import SharedMoments
-from redunet.experiments.streams import LabelledImages, Task, described
 from redunet.progress import Progress, part_of, silent
+from redunet_lab.ablation import ablation, check_variants
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.equivalence import joint_check
+from redunet_lab.experiment import Experiment, with_defaults
+from redunet_lab.methods import Method, check_alike, names
+from redunet_lab.record import VERSION, method_rows, read_run, run_so_far
+from redunet_lab.runner import Evaluation, run
+from redunet_lab.shared_moments import SharedMoments
+from redunet_lab.streams import LabelledImages, Task, described
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Runs:
     def _check(self) -> None:
         settings = {}
         for method in self.methods:
-            if self.experiment.plan.shifts and method.key in CLOSED_FORM:
+            if self.experiment.plan.shifts and method.key in CLOSED_FORMS:
                 raise SettingsError(
                     f"expected methods that can learn shifts with shifts=true, got {method.key}: "
                     f"leave it out of --methods"

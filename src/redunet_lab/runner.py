@@ -16,16 +16,16 @@ from sklearn.base import BaseEstimator
 
 from redunet.errors import ReduNetError
 from redunet.estimators import metrics, storage
-from redunet.experiments.record import (
+from redunet.files import make_folder
+from redunet.progress import Progress, silent
+from redunet_lab.record import (
     bytes_by_kind,
     peak_device_memory,
     peak_memory,
     run_so_far,
     write_record,
 )
-from redunet.experiments.streams import AnyTask, pooled
-from redunet.files import make_folder
-from redunet.progress import Progress, silent
+from redunet_lab.streams import AnyTask, pooled
 
 _MOST_CONFUSED = 50
 """Classes up to which a record has a confusion matrix; with more it would be all of the record."""

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.methods import Method
-from redunet.experiments.runner import Evaluation
-from redunet.experiments.streams import Task
-from redunet.experiments.tuning import labels_by_components
-from redunet.experiments.vectors import vectors_of
 from redunet.features import FeatureMap
+from redunet_lab.experiment import Experiment
+from redunet_lab.methods import Method
+from redunet_lab.runner import Evaluation
+from redunet_lab.streams import Task
+from redunet_lab.tuning import labels_by_components
+from redunet_lab.vectors import vectors_of
 
 Labels = dict[str, NDArray[Any]]
 

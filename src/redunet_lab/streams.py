@@ -136,7 +136,7 @@ def _classes_of_tasks(name: str, value: Any) -> tuple[tuple[Any, ...], ...] | No
 class StreamSettings(Declared):
     """What a stream is: a data set, and how its classes are divided into tasks."""
 
-    data: str = setting("digits", _text, "A data set of `redunet.datasets`.", "str")
+    data: str = setting("digits", _text, "A data set of `redunet_lab.datasets`.", "str")
     n_tasks: int | None = setting(
         None,
         whole(1, optional=True),

@@ -10,15 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.environment import environment
 from redunet.errors import SettingsError, did_you_mean
-from redunet.estimators import CLOSED_FORM
 from redunet.estimators.candidates import SEARCHED
 from redunet.estimators.settings import resolve_device
-from redunet.experiments.experiment import FEATURES, NETWORK, Experiment
-from redunet.experiments.methods import Method, names
-from redunet.experiments.record import VERSION, environment, write_record
-from redunet.experiments.streams import Task, described, pooled
-from redunet.experiments.tuning import (
+from redunet.features import FeatureMap
+from redunet.files import make_folder
+from redunet.progress import Progress, silent
+from redunet.validation import one_of
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.experiment import FEATURES, NETWORK, Experiment
+from redunet_lab.methods import Method, names
+from redunet_lab.record import VERSION, write_record
+from redunet_lab.streams import Task, described, pooled
+from redunet_lab.tuning import (
     check_own_settings,
     closed_form_candidates,
     combinations_of,
@@ -27,10 +32,6 @@ from redunet.experiments.tuning import (
     network_candidates,
     on_validation,
 )
-from redunet.features import FeatureMap
-from redunet.files import make_folder
-from redunet.progress import Progress, silent
-from redunet.validation import one_of
 
 
 def tune_experiment(
@@ -84,7 +85,7 @@ def tune_experiment(
     dict
         The record, as it was saved.
     """
-    one_of("method", method, ("redunet", *CLOSED_FORM))
+    one_of("method", method, ("redunet", *CLOSED_FORMS))
     settings = {**experiment.stream_settings, **experiment.model_settings, "seed": experiment.seed}
     if first_task and settings["statistics_from"] == "whole-training-set":
         raise SettingsError(
@@ -96,7 +97,7 @@ def tune_experiment(
     tasks = tasks[:1] if first_task else tasks
     if method != "redunet":
         settings = {key: value for key, value in settings.items() if key not in NETWORK}
-        grid = CLOSED_FORM[method]().named_today(grid)
+        grid = CLOSED_FORMS[method]().named_today(grid)
     elif experiment.plan.shifts and n_components:
         grid = {**grid, "n_components": list(n_components)}
     search = _Search(experiment, tasks, method, tuple(n_components), paper_rule, device, memory)
@@ -222,49 +223,6 @@ def _within(progress: Progress, number: int, total: int) -> Progress:
     return lambda what, share: progress(
         f"features {number + 1} of {total}, {what}", (number + share) / total
     )
-
-
-def record_of_model(found: Mapping[str, Any], out: Path, command: str | None) -> dict[str, Any]:
-    """What tuning a model file came to, as a record; write ``tune.json`` to a folder.
-
-    Parameters
-    ----------
-    found : mapping
-        As `redunet.user_data.model_tuning.tune` gives it.
-    out : Path
-    command : str, or None
-        What was typed, for the record.
-    """
-    tried, planned = found["tried"], found["planned"]
-    cut = f"{tried} of {planned} candidates, which is what the budget of {found['budget']} allowed"
-    candidates = sorted(found["candidates"], key=lambda one: -(one["accuracy"] or 0))
-    values: dict[str, dict[Any, None]] = {}
-    for one in candidates:
-        for key in one.keys() - {"accuracy", "failed"}:
-            values.setdefault(key, {})[one[key]] = None
-    record = {
-        "kind": "tune",
-        "version": VERSION,
-        "what": f"Settings of {found['model']}, chosen on {', '.join(found['data'])}",
-        "command": command,
-        "settings": found["settings"],
-        "grid": {key: list(values[key]) for key in SEARCHED if key in values},
-        "chosen_on": f"{found['samples']:,} validation samples",
-        "trained_on": "what the model has learnt",
-        "tried": f"all {planned} candidates" if tried == planned else cut,
-        "networks": found["networks"],
-        "seconds": found["seconds"],
-        "accuracy": {key: found[key] for key in ("accuracy_before", "accuracy", "standard_error")},
-        "calibration_error": {
-            "before": found["calibration_error_before"],
-            "after": found["calibration_error"],
-        },
-        **environment(),
-        "chosen": {"validation": found["chosen"] or {"settings": "as before"}},
-        "candidates": candidates,
-    }
-    write_record(make_folder(out) / "tune.json", record)
-    return record
 
 
 def _validation(data: Any, tasks: tuple[Task, ...]) -> tuple[NDArray[Any], NDArray[Any]] | None:

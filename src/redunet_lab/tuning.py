@@ -26,9 +26,9 @@ from redunet.estimators.candidates import OF_READOUT
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.ensemble import EnsembleClassifier
-from redunet.experiments.vectors import vectors_of
 from redunet.progress import Progress, silent
 from redunet.validation import whole_number
+from redunet_lab.vectors import vectors_of
 
 
 def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:

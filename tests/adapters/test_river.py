@@ -20,8 +20,9 @@ from river import datasets
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.adapters.river import RiverClassifier
-from redunet.estimators import KLDA, LinearDiscriminant, NearestMean, Ridge
+from redunet.estimators import LinearDiscriminant, NearestMean, Ridge
 from redunet.features import Flatten
+from redunet_lab.closed_forms import KLDA
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

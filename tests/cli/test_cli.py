@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from redunet import ReduNetClassifier, __version__
 from redunet.cli.app import main
-from redunet.cli.screen import show_demo
-from redunet.datasets import load
+from redunet_lab.cli.screen import show_demo
+from redunet_lab.datasets import load
 from tests.own_data import refused
 
 

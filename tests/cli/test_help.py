@@ -14,8 +14,8 @@ from typer.main import get_command
 
 from redunet.cli.app import main
 from redunet.cli.lines import evaluated
-from redunet.cli.screen import best
 from redunet.cli.terminal import Screen
+from redunet.cli.tuning_lines import best
 from tests.own_data import done, redunet, refused
 
 PROGRAM: Any = get_command(main)

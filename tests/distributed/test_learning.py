@@ -28,8 +28,9 @@ from redunet import (
 )
 from redunet.distributed import learn, unlearn
 from redunet.distributed.cluster import local_client
-from redunet.estimators import RanPAC, Ridge
+from redunet.estimators import Ridge
 from redunet.features import Flatten, Standardize, Together
+from redunet_lab.closed_forms import RanPAC
 from tests.conftest import classes_on_subspaces
 from tests.own_data import WRITERS, done, refused, write_csv, write_npz, write_parquet
 

@@ -14,8 +14,8 @@ from benchmarks import inside, widths, widths_page
 from redunet.estimators.recipes import RECIPES
 from redunet.features import FeatureSettings
 from redunet.report.look import AFTER, BEFORE
-from redunet.report.numbers import over_seeds
-from redunet.report.readme import filled
+from redunet_lab.report.numbers import over_seeds
+from redunet_lab.report.readme import filled
 from tests.records import RECIPES as RECIPE_PAGE
 from tests.records import record
 

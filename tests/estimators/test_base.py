@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.core.moments import ClassMoments
-from redunet.estimators import CLOSED_FORM
 from redunet.features import GaussianLift
+from redunet_lab.closed_forms import CLOSED_FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -23,7 +23,7 @@ LIFT = GaussianLift(0, (6, 6, 1), 2, True, False)
 OWN_MAP = ("ranpac", "klda")
 KINDS: list[Any] = [
     ReduNetClassifier,
-    *(kind for name, kind in CLOSED_FORM.items() if name not in OWN_MAP),
+    *(kind for name, kind in CLOSED_FORMS.items() if name not in OWN_MAP),
 ]
 
 
@@ -35,7 +35,7 @@ def vectors(images: NDArray[Any]) -> NDArray[np.float64]:
 def test_moments_do_not_say_what_a_map_was_applied_to(kind: str) -> None:
     moments = ReduNetClassifier().fit(vectors(IMAGES), LABELS).moments_
     with pytest.raises(SettingsError, match="expected an estimator that has no feature map"):
-        CLOSED_FORM[kind](20).remember(moments)
+        CLOSED_FORMS[kind](20).remember(moments)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,7 +57,7 @@ def test_moments_taken_over_are_as_good_as_learnt(kind: Any, tmp_path: Path) -> 
 def test_what_was_taken_over_can_be_learnt_on_and_stays_with_its_teacher() -> None:
     teacher = ReduNetClassifier(features=LIFT).fit(IMAGES[:60], LABELS[:60])
     before = teacher.moments_
-    pupil = CLOSED_FORM["lda"](features=LIFT).fit(IMAGES[60:], LABELS[60:])
+    pupil = CLOSED_FORMS["lda"](features=LIFT).fit(IMAGES[60:], LABELS[60:])
     pupil.remember(before).partial_fit(IMAGES[60:], LABELS[60:])
     assert pupil.moments_ == ReduNetClassifier(features=LIFT).fit(IMAGES, LABELS).moments_
     assert teacher.moments_ is before

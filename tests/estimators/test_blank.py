@@ -11,8 +11,9 @@ import pytest
 
 from redunet import ModelFileError, ReduNetClassifier
 from redunet.encoders import EncoderId
-from redunet.estimators import CLOSED_FORM, blank, storage
+from redunet.estimators import blank, storage
 from redunet.features import Standardize
+from redunet_lab.closed_forms import CLOSED_FORMS
 
 X = np.random.default_rng(0).standard_normal((40, 12))
 Y = np.arange(40) % 4
@@ -25,9 +26,9 @@ def same(one: Any, other: Any, folder: Path) -> bool:
     return (folder / "one").read_bytes() == (folder / "other").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["redunet", *CLOSED_FORM])
+@pytest.mark.parametrize("kind", ["redunet", *CLOSED_FORMS])
 def test_what_it_learns_is_what_the_model_would_have_learnt(kind: str, tmp_path: Path) -> None:
-    make: Any = ReduNetClassifier if kind == "redunet" else CLOSED_FORM[kind]
+    make: Any = ReduNetClassifier if kind == "redunet" else CLOSED_FORMS[kind]
     images = np.abs(X).reshape(-1, 3, 4)
     for model, samples in ((make(), X), (make(features=Standardize.learn(images)), images)):
         copy = blank.from_bytes(blank.to_bytes(model))

@@ -28,9 +28,10 @@ from redunet import (
     ReduNetError,
     SettingsError,
 )
-from redunet.estimators import CLOSED_FORM, storage
+from redunet.estimators import storage
 from redunet.estimators.closed_form import ClosedForm
 from redunet.features import GaussianLift
+from redunet_lab.closed_forms import CLOSED_FORMS
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=6, d=10, per_class=14, rank=3)
@@ -41,7 +42,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "klda": {"n_projections": 20, "gamma": 0.5},
 }
 METHODS: list[tuple[str, dict[str, Any]]] = [
-    *((method, SMALL.get(method, {})) for method in CLOSED_FORM),
+    *((method, SMALL.get(method, {})) for method in CLOSED_FORMS),
     ("qda", {"distance": "correlation"}),
 ]
 
@@ -49,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [make(**SMALL.get(method, {})) for method, make in CLOSED_FORM.items()]
+    [make(**SMALL.get(method, {})) for method, make in CLOSED_FORMS.items()]
 )
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
@@ -64,7 +65,7 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
 )
 def joint(request: pytest.FixtureRequest) -> Any:
     method, params = request.param
-    return CLOSED_FORM[method](**params).fit(X, y)
+    return CLOSED_FORMS[method](**params).fit(X, y)
 
 
 def saved(model: ClosedForm, folder: Path) -> bytes:
@@ -205,7 +206,7 @@ def test_a_damaged_file_is_refused_in_one_line(
 def test_a_file_of_another_method_is_refused(joint: Any, tmp_path: Path) -> None:
     joint.save(tmp_path / "rival")
     ReduNetClassifier(n_layers=1).fit(X, y).save(tmp_path / "network")
-    for make in {*CLOSED_FORM.values()} - {type(joint)}:
+    for make in {*CLOSED_FORMS.values()} - {type(joint)}:
         with pytest.raises(ModelFileError, match=f"expected a model of {make.__name__}"):
             make.load(tmp_path / "rival")
     with pytest.raises(ModelFileError, match=f"expected a model of {type(joint).__name__}"):
@@ -252,7 +253,7 @@ BAD_SETTINGS = [
     ),
     *(
         (method, name, value)
-        for method in CLOSED_FORM
+        for method in CLOSED_FORMS
         for name, value in (("normalize", "l2"), ("features", "lift"), ("device", "abacus"))
     ),
 ]
@@ -262,7 +263,7 @@ BAD_SETTINGS = [
 def test_a_bad_setting_is_one_line_and_changes_nothing(
     method: str, name: str, value: Any, tmp_path: Path
 ) -> None:
-    model: Any = CLOSED_FORM[method](**SMALL.get(method, {})).fit(X, y)
+    model: Any = CLOSED_FORMS[method](**SMALL.get(method, {})).fit(X, y)
     before, good = saved(model, tmp_path), model.get_params()[name]
     model.set_params(**{name: value})
     for act, data in (("fit", (X, y)), ("partial_fit", (X, y)), ("predict", (X,))):
@@ -275,28 +276,28 @@ def test_a_bad_setting_is_one_line_and_changes_nothing(
 def test_settings_take_effect_at_the_next_use() -> None:
     for method, name in ALL_PENALTIES.items():
         small = SMALL.get(method, {})
-        model = CLOSED_FORM[method](**{name: 0.01, **small}).fit(X, y)
+        model = CLOSED_FORMS[method](**{name: 0.01, **small}).fit(X, y)
         first = model.decision_function(NEW)
         changed = model.set_params(**{name: 0.7}).decision_function(NEW)
-        fresh = CLOSED_FORM[method](**{name: 0.7, **small}).fit(X, y)
+        fresh = CLOSED_FORMS[method](**{name: 0.7, **small}).fit(X, y)
         assert np.array_equal(changed, fresh.decision_function(NEW))
         assert not np.allclose(changed, first)
 
 
 def test_files_keep_the_earlier_name_of_a_setting(tmp_path: Path) -> None:
     for method, name in PENALTIES.items():
-        CLOSED_FORM[method](**{name: 0.25}).fit(X, y).save(tmp_path / method)
+        CLOSED_FORMS[method](**{name: 0.25}).fit(X, y).save(tmp_path / method)
         _, content = storage.load(tmp_path / method)
         assert content["settings"]["regularization"] == 0.25
-        assert CLOSED_FORM[method].load(tmp_path / method).get_params()[name] == 0.25
+        assert CLOSED_FORMS[method].load(tmp_path / method).get_params()[name] == 0.25
 
 
 def test_models_made_otherwise_are_not_merged() -> None:
-    one, other = (CLOSED_FORM["lda"](shrinkage=r).fit(X, y) for r in (0.1, 0.2))
+    one, other = (CLOSED_FORMS["lda"](shrinkage=r).fit(X, y) for r in (0.1, 0.2))
     with pytest.raises(SettingsError, match="they differ in shrinkage"):
         one.merge(other)
     with pytest.raises(DataError, match="expected a LinearDiscriminant to merge, got Ridge"):
-        one.merge(CLOSED_FORM["ridge"]().fit(X, y))
+        one.merge(CLOSED_FORMS["ridge"]().fit(X, y))
 
 
 # Shapes and edges
@@ -332,7 +333,7 @@ def test_digits_are_recognised() -> None:
     least_of |= {"fecam": 0.95, "ranpac": 0.95, "klda": 0.95}
     for method, least in least_of.items():
         small = {"n_projections": 500} if method in SMALL else {}
-        model = CLOSED_FORM[method](**small).fit(images[::2], labels[::2])
+        model = CLOSED_FORMS[method](**small).fit(images[::2], labels[::2])
         assert model.score(images[1::2], labels[1::2]) > least, method
 
 

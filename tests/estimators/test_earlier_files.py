@@ -19,7 +19,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
-from redunet.estimators import CLOSED_FORM, storage
+from redunet.estimators import storage
+from redunet_lab.closed_forms import CLOSED_FORMS
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "models"
 FILES = sorted(FOLDER.glob("*.safetensors"))
@@ -51,7 +52,7 @@ def targets(name: str) -> Any:
 def loaded(path: Path) -> Any:
     kind: Any = ReduNetClassifier
     if path.stem.startswith("estimator-"):
-        kind = CLOSED_FORM[path.stem.removeprefix("estimator-")]
+        kind = CLOSED_FORMS[path.stem.removeprefix("estimator-")]
     model = kind.load(path)
     model.device = "cpu"
     return model

@@ -24,10 +24,11 @@ from redunet import (
     from_recipe,
 )
 from redunet.distributed.contribution import Task
-from redunet.estimators import KLDA, LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
+from redunet.estimators import LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
 from redunet.estimators.model_settings import ModelSettings
 from redunet.features import Mirrored, PatchFilters, RandomReLU, Together
 from redunet.report.look import Look
+from redunet_lab.closed_forms import KLDA
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
-from redunet.experiments.equivalence import file_hash, network_hash
 from redunet.features import (
     Chain,
     FeatureMap,
@@ -25,6 +24,7 @@ from redunet.features import (
     StackedPatches,
     Standardize,
 )
+from redunet_lab.equivalence import file_hash, network_hash
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=6, d=10, per_class=14, rank=3)

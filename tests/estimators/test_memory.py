@@ -16,7 +16,7 @@ from redunet import ClassMoments, ReduNetClassifier
 from redunet.core.layer import Layer
 from redunet.core.passes import Pass
 from redunet.core.second_moments import SecondMoments, UnreadMoments
-from redunet.experiments.equivalence import network_hash
+from redunet_lab.equivalence import network_hash
 from tests.conftest import classes_on_subspaces
 
 pytestmark = [

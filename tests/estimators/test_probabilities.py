@@ -12,8 +12,8 @@ import torch
 
 from redunet import ReduNetClassifier, SettingsError, from_recipe
 from redunet.core.calibration import DRAWN, best_temperature
-from redunet.datasets import load
 from redunet.estimators.metrics import calibration_error
+from redunet_lab.datasets import load
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

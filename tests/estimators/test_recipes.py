@@ -14,11 +14,11 @@ import redunet
 from redunet import ReduNetClassifier, ReduNetError, SettingsError
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import RECIPES, find, from_recipe, model_settings
-from redunet.experiments.compare import compare
-from redunet.experiments.experiment import Experiment, Plan
-from redunet.experiments.paper import REPRODUCTIONS
-from redunet.experiments.streams import StreamSettings
 from redunet.features import Flatten, PatchFilters, Standardize, Together, known_names
+from redunet_lab.compare import compare
+from redunet_lab.experiment import Experiment, Plan
+from redunet_lab.paper import REPRODUCTIONS
+from redunet_lab.streams import StreamSettings
 from tests.own_data import done, refused
 from tests.small_images import images_of
 from tests.tiny_data import Tiny

@@ -18,11 +18,12 @@ from redunet.estimators import (
     CLOSED_FORM,
     ClosedForm,
 )
+from redunet_lab.closed_forms import CLOSED_FORMS
 from tests.conftest import classes_on_subspaces
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "models"
 X, y = classes_on_subspaces(k=3, d=8, per_class=20, rank=3)
-KINDS = [ReduNetClassifier, *CLOSED_FORM.values()]
+KINDS = [ReduNetClassifier, *CLOSED_FORMS.values()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,7 +41,7 @@ def test_a_file_is_read_by_the_estimator_that_wrote_it(kind: Any, tmp_path: Path
 def test_earlier_files_tell_their_estimator(path: Path) -> None:
     model = estimators.load(path)
     _, _, kind = path.stem.partition("estimator-")
-    assert type(model) is CLOSED_FORM.get(kind, ReduNetClassifier)
+    assert type(model) is CLOSED_FORMS.get(kind, ReduNetClassifier)
 
 
 def test_names_that_people_use_and_short_ones() -> None:

@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from redunet import ReduNetClassifier
-from redunet.estimators import CLOSED_FORM, LinearDiscriminant, Ridge
+from redunet.estimators import LinearDiscriminant, Ridge
 from redunet.features import Flatten
+from redunet_lab.closed_forms import CLOSED_FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Small = tuple[NDArray[Any], NDArray[Any]]
@@ -22,7 +23,7 @@ Small = tuple[NDArray[Any], NDArray[Any]]
 
 def test_every_estimator_says_what_it_can_be_sent() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
-        for kind in CLOSED_FORM.values():
+        for kind in CLOSED_FORMS.values():
             routing = kind().get_metadata_routing()
             assert list(routing.partial_fit.requests) == ["classes"]
             assert list(routing.score.requests) == ["sample_weight"]

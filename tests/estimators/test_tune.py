@@ -15,10 +15,10 @@ from sklearn.base import clone
 from redunet import DataError, NumericalError, ReduNetClassifier, SettingsError
 from redunet.core.readings import Reading, Readings
 from redunet.core.readouts import READOUTS, read_out, register
-from redunet.datasets import load
 from redunet.estimators import candidates, validation_samples
 from redunet.estimators.settings import Settings
 from redunet.features import Standardize
+from redunet_lab.datasets import load
 from tests.fuzz.models import bounded_memory
 
 pytestmark = pytest.mark.usefixtures("one_thread")

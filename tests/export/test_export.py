@@ -22,15 +22,10 @@ from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Sharpness
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import (
-    AIR,
-    KLDA,
-    SLDA,
     EnsembleClassifier,
-    FeCAM,
     LinearDiscriminant,
     NearestMean,
     QuadraticDiscriminant,
-    RanPAC,
     Ridge,
 )
 from redunet.estimators.lazy import StreamingWarning
@@ -40,6 +35,7 @@ from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import Form, forms, input_shape, program
 from redunet.features import Flatten, RandomReLU, Scattering, Standardize, Upright
+from redunet_lab.closed_forms import AIR, KLDA, SLDA, FeCAM, RanPAC
 from tests.export.running import NAMES, X, Y, opened, outputs, same_labels
 
 NETWORKS: dict[str, dict[str, Any]] = {

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from redunet.errors import DataError
-from redunet.experiments.experiment import Plan
 from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering, restore
 from redunet.features.root import rounded_root
+from redunet_lab.experiment import Plan
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 14, 14), dtype=np.uint8)
 MAPS: dict[str, FeatureMap] = {

@@ -27,9 +27,9 @@ import pyarrow.csv
 import pyarrow.parquet
 from PIL import Image
 
-from redunet.datasets import bounded, idx
 from redunet.errors import ReduNetError
 from redunet.user_data import Wanted, open_source
+from redunet_lab.datasets import bounded, idx
 
 LONGEST_S = 60
 MOST_BYTES = 2**29

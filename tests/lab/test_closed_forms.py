@@ -16,18 +16,9 @@ from redunet import ModelFileError, SettingsError
 from redunet.core.covariance import summed
 from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
-from redunet.estimators import (
-    AIR,
-    KLDA,
-    SLDA,
-    FeCAM,
-    LinearDiscriminant,
-    RanPAC,
-    Ridge,
-    load,
-    storage,
-)
+from redunet.estimators import LinearDiscriminant, Ridge, load, storage
 from redunet.features import Chain, Flatten, Fourier, RandomReLU, Root
+from redunet_lab.closed_forms import AIR, KLDA, SLDA, FeCAM, RanPAC
 from tests.estimators.test_closed_form_solutions import DATA, Data, new_vectors, on_grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -19,10 +19,10 @@ from redunet import ReduNetClassifier
 from redunet.features import Flatten
 from redunet.report import page as write_page
 from redunet.report.html import to_html
-from redunet.report.sections import chapter
+from redunet_lab.report.sections import chapter
+from tests.lab.report.test_comparison_report import RECORDS as COMPARISONS
 from tests.made_records import HOSTILE
 from tests.made_records import RECORDS as REPRODUCTIONS
-from tests.report.test_comparison_report import RECORDS as COMPARISONS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install it")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

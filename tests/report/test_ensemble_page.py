@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from redunet import EnsembleClassifier, ReduNetClassifier, from_recipe
-from redunet.datasets import load
 from redunet.report import page
 from redunet.report.look import Look
 from redunet.report.samples import Samples
+from redunet_lab.datasets import load
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -21,10 +21,10 @@ from PIL import Image
 from redunet.report.blocks import INK, Figure, HeatMap, Images, Lines, View
 from redunet.report.figures import png, svg
 from redunet.report.lines import apart
-from redunet.report.readme import FIGURES, draw, overview
-from redunet.report.record_figures import accuracy_curves, accuracy_figure, styles
-from redunet.report.sections import objective
 from redunet.report.shared_figures import confusion_figure, confusion_view, rate_figure
+from redunet_lab.report.readme import FIGURES, draw, overview
+from redunet_lab.report.record_figures import accuracy_curves, accuracy_figure, styles
+from redunet_lab.report.sections import objective
 from tests.made_records import RECORDS, every_record
 from tests.records import ROOT, record
 

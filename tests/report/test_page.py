@@ -25,7 +25,6 @@ from redunet import ReduNetClassifier
 from redunet.cli.app import main
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.network import ReduNet
-from redunet.datasets import load
 from redunet.errors import ReduNetError
 from redunet.estimators import LinearDiscriminant
 from redunet.estimators import load as from_file
@@ -35,6 +34,7 @@ from redunet.report.blocks import Chapter
 from redunet.report.look import Look
 from redunet.report.model import model_sections
 from redunet.report.samples import read_samples
+from redunet_lab.datasets import load
 from tests.conftest import classes_on_subspaces
 from tests.made_records import KNOWN, Page, figures_of, plots_of
 
@@ -433,7 +433,7 @@ def test_a_page_of_a_model_needs_neither_baselines_nor_data_sets(
         "import sys\n"
         "from pathlib import Path\n"
         "from redunet.report import page\n"
-        "parts = 'matplotlib', 'redunet.rivals', 'redunet.datasets', 'redunet.experiments'\n"
+        "parts = 'matplotlib', 'redunet_lab.baselines', 'redunet_lab.datasets', 'redunet_lab'\n"
         "loaded = lambda: [name for name in parts if name in sys.modules]\n"
         "first = loaded()\n"
         "page([Path(sys.argv[1])], Path(sys.argv[2]), samples=sys.argv[3])\n"

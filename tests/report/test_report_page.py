@@ -11,7 +11,7 @@ import pytest
 
 from redunet.report.blocks import HeatMap, Lines
 from redunet.report.html import to_html
-from redunet.report.sections import chapter
+from redunet_lab.report.sections import chapter
 from tests.made_records import (
     HOSTILE,
     KNOWN,

@@ -45,7 +45,7 @@ def runs_of(record: Record | str | os.PathLike[str]) -> list[Run]:
     Parameters
     ----------
     record : mapping, or path of a record.json
-        As `redunet.experiments.run_learners` returns it, too.
+        As `redunet_lab.run_learners` returns it, too.
 
     Returns
     -------

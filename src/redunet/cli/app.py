@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from redunet._version import __version__
-from redunet.cli.experiments import EXPERIMENT_COMMANDS
-from redunet.cli.help_text import Command, WithSettings
+from redunet.cli.help_text import Command
 from redunet.cli.models import COMMANDS
 from redunet.cli.one_line import EXIT_CODES, OneLineErrors
 from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers, words_of
 from redunet.cli.receipts import receipts
+from redunet.cli.recipes import recipes
 from redunet.cli.terminal import say
-
-EXPERIMENTS = "Experiments"
+from redunet.cli.tune import tune
 
 HELP = """Class-incremental learning that never forgets, exactly.
 
@@ -54,16 +54,13 @@ def redunet(
     """Class-incremental learning that never forgets, exactly."""
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, tune, recipes):
     main.command(rich_help_panel="Models", cls=Command)(command)
 
 main.add_typer(receipts, name="receipts", rich_help_panel="Models")
 
-for experiment in EXPERIMENT_COMMANDS:
-    main.command(rich_help_panel=EXPERIMENTS, cls=WithSettings)(experiment)
 
-
-@main.command(rich_help_panel=EXPERIMENTS, cls=Command)
+@main.command(rich_help_panel="Models", cls=Command)
 def report(
     sources: Annotated[
         list[Path],
@@ -125,3 +122,8 @@ def report(
         )
     pictures = "" if figures is None else f"; its figures are in {figures}"
     say(f"Wrote {out}, {size / 1e6:.1f} MB{pictures}")
+
+
+# Installed packages add commands. One called NAME-data is NAME where the words have --data.
+for entry in entry_points(group="redunet.commands"):
+    entry.load()(main, entry.name)

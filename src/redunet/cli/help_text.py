@@ -22,18 +22,6 @@ class Command(TyperCommand):
         self.help = written
 
 
-class WithSettings(Command):
-    """A command whose help lists the settings, read from where they are declared."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
-        if self.help and "SETTINGS" in self.help:
-            from redunet.experiments.experiment import settings_help
-
-            self.help = self.help.replace("SETTINGS", settings_help())
-        super().format_help(ctx, formatter)
-
-
 def without_types(params: Any) -> Any:
     """Options, of which those that take no value show none in the help."""
     for option in params:

@@ -86,7 +86,14 @@ class OneLineErrors(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """The command that the words ask for, unless it is not for so many processes."""
-        found = super().resolve_command(ctx, args)
+        on_data = f"{args[0]}-data"
+        if any(one.partition("=")[0] == "--data" for one in args) and self.get_command(
+            ctx, on_data
+        ):
+            _, command, rest = super().resolve_command(ctx, [on_data, *args[1:]])
+            found = (args[0], command, rest)
+        else:
+            found = super().resolve_command(ctx, args)
         check_command(found[0] or "")
         return found
 

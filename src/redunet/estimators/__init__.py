@@ -2,55 +2,47 @@
 
 `ReduNetClassifier` builds a network from the moments; the others are closed-form
 methods with the same face: `NearestMean`, `LinearDiscriminant`,
-`QuadraticDiscriminant` and `Ridge`, and those of other papers on continual learning,
-`AIR`, `FeCAM`, `KLDA`, `RanPAC` and `SLDA`. `ShiftInvariantClassifier` is the network
-of all shifts of its samples, and `EnsembleClassifier` averages the scores of several models.
-`load` reads any of their files.
+`QuadraticDiscriminant`, `PairwiseDiscriminant` and `Ridge`. `ShiftInvariantClassifier` is the
+network of all shifts of its samples, and `EnsembleClassifier` averages the scores of several
+models. Installed packages add estimators by entry points of the group ``redunet.estimators``.
+`load` reads files of all of them.
 """
 
 from __future__ import annotations
 
 import os
+from importlib.metadata import entry_points
 from typing import Any, TypeAlias
 
 from redunet.errors import SettingsError, did_you_mean
-from redunet.estimators.air import AIR
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.ensemble import EnsembleClassifier
-from redunet.estimators.fecam import FeCAM
-from redunet.estimators.klda import KLDA
 from redunet.estimators.linear_discriminant import LinearDiscriminant
 from redunet.estimators.model_file import Model
 from redunet.estimators.nearest_mean import NearestMean
 from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
 from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
-from redunet.estimators.ranpac import RanPAC
 from redunet.estimators.ridge import Ridge
 from redunet.estimators.shared_file import load_share
 from redunet.estimators.sharing import current
 from redunet.estimators.shift_invariant import ShiftInvariantClassifier
-from redunet.estimators.slda import SLDA
 
 __all__ = [
-    "AIR",
     "CLOSED_FORM",
-    "KLDA",
-    "SLDA",
     "ClosedForm",
     "EnsembleClassifier",
     "Estimator",
-    "FeCAM",
     "LinearDiscriminant",
     "MomentEstimator",
     "NearestMean",
     "PairwiseDiscriminant",
     "QuadraticDiscriminant",
-    "RanPAC",
     "ReduNetClassifier",
     "Ridge",
     "ShiftInvariantClassifier",
+    "closed_forms",
     "estimator_named",
     "kind_of",
     "load",
@@ -68,14 +60,17 @@ CLOSED_FORM: dict[str, type[Any]] = {
         Ridge,
         QuadraticDiscriminant,
         PairwiseDiscriminant,
-        SLDA,
-        AIR,
-        FeCAM,
-        RanPAC,
-        KLDA,
     )
 }
 """Closed-form estimators by ``kind``, the name in model files and records."""
+
+
+def closed_forms() -> dict[str, type[Any]]:
+    """All closed-form estimators by ``kind``, with those that installed packages add."""
+    for entry in entry_points(group="redunet.estimators"):
+        if entry.name not in CLOSED_FORM:
+            register(entry.load())
+    return CLOSED_FORM
 
 
 def register(estimator: type[ClosedForm]) -> type[ClosedForm]:
@@ -100,13 +95,13 @@ def register(estimator: type[ClosedForm]) -> type[ClosedForm]:
 
 def names() -> dict[str, type[Estimator]]:
     """Estimators by the names that people use, such as "linear-discriminant"."""
-    others: list[type[ClosedForm]] = [*CLOSED_FORM.values(), ShiftInvariantClassifier]
+    others: list[type[ClosedForm]] = [*closed_forms().values(), ShiftInvariantClassifier]
     return {"redunet": ReduNetClassifier, **{one.name(): one for one in others}}
 
 
 def estimator_named(name: str) -> type[Estimator]:
     """The estimator of a name such as "linear-discriminant", or of a kind such as "lda"."""
-    known: dict[str, type[Estimator]] = {**names(), **CLOSED_FORM}
+    known: dict[str, type[Estimator]] = {**names(), **closed_forms()}
     if name not in known:
         raise SettingsError(
             f"expected an estimator among {', '.join(names())}, got {name!r}"
@@ -178,7 +173,7 @@ def kind_of(settings: Any) -> type[Estimator]:
     for other in (ShiftInvariantClassifier, EnsembleClassifier):
         if kind == other.kind:
             return other
-    if kind not in CLOSED_FORM:
+    if kind not in CLOSED_FORM and kind not in closed_forms():
         raise SettingsError(
             f"expected an estimator among {', '.join(CLOSED_FORM)}, got {kind!r}: "
             f"register it with redunet.estimators.register first"

@@ -53,6 +53,12 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     kind: ClassVar[str]
     """What model files and records call it."""
 
+    exported: ClassVar[str] = "weights and an offset for each class"
+    """What an exported file holds of it, beside labels and features."""
+
+    revealed: ClassVar[str | None] = None
+    """What an exported file tells of each class as exactly as the model does."""
+
     earlier_names: ClassVar[Mapping[str, str]] = {}
     """Names that parameters had before, which model files keep, and their names today."""
 

@@ -95,6 +95,8 @@ class NearestMean(ClosedForm):
     """
 
     kind = "ncm"
+    exported = "the mean of each class"
+    revealed = "mean"
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> NearestMeanScores:
         return nearest_mean(moments, device)

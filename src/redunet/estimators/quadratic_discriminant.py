@@ -124,6 +124,8 @@ class QuadraticDiscriminant(ClosedForm):
     """
 
     kind = "qda"
+    exported = "the mean and the shrunk covariance of each class"
+    revealed = "mean and covariance"
     earlier_names: ClassVar = {"regularization": "shrinkage"}
 
     def __init__(

@@ -6,10 +6,7 @@ from redunet.estimators import (
     ClosedForm,
     EnsembleClassifier,
     Estimator,
-    FeCAM,
-    NearestMean,
     PairwiseDiscriminant,
-    QuadraticDiscriminant,
     ReduNetClassifier,
 )
 from redunet.export.program import Form
@@ -58,16 +55,10 @@ def _of_model(model: Estimator, form: Form) -> list[str]:
         held.append(_READOUTS[model.readout])
         if model.sharpness_kind == "absolute" and form.blocks:
             held.append("how counts of classes compare, in the memberships")
-    elif isinstance(model, NearestMean):
-        held.append("the mean of each class")
-    elif isinstance(model, QuadraticDiscriminant):
-        held.append("the mean and the shrunk covariance of each class")
-    elif isinstance(model, FeCAM):
-        held.append("the mean and the shrunk correlations of each class")
     elif isinstance(model, PairwiseDiscriminant):
         held.append(_READOUTS["pairwise"])
     else:
-        held.append("weights and an offset for each class")
+        held.append(model.exported)
     return held
 
 
@@ -82,8 +73,4 @@ def revealed(model: Estimator, layers: int) -> str | None:
         return revealed(_member(model), layers)
     if isinstance(model, ReduNetClassifier):
         return "second moment" if layers or model.readout == "coding" else None
-    if isinstance(model, NearestMean):
-        return "mean"
-    if isinstance(model, FeCAM):
-        return "mean and correlations"
-    return "mean and covariance" if isinstance(model, QuadraticDiscriminant) else None
+    return model.revealed

@@ -1,5 +1,5 @@
-"""One record in; tables, figures and a page out. Nothing is computed here that it does not hold."""
+"""A model as a page: tables and figures; records too, where the lab is installed."""
 
-from redunet.report.output import page, terminal, write
+from redunet.report.output import page
 
-__all__ = ["page", "terminal", "write"]
+__all__ = ["page"]

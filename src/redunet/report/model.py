@@ -31,7 +31,6 @@ from redunet.report.blocks import (
 )
 from redunet.report.filters import filter_figure
 from redunet.report.look import AFTER, BEFORE, Look
-from redunet.report.numbers import plain, readout_name
 from redunet.report.samples import Samples
 from redunet.report.shared_figures import (
     MOST_CLASSES,
@@ -41,6 +40,7 @@ from redunet.report.shared_figures import (
     rate_words,
 )
 from redunet.report.through_layers import margin_blocks, similarity_blocks
+from redunet.report.words import plain, readout_name
 
 MOST_LINES = 12
 """Classes whose spectra are drawn."""

@@ -1,10 +1,11 @@
-"""Reports as files: a folder of a record, a page of models and records."""
+"""A page of models and records as one file."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,60 +17,19 @@ from redunet.estimators.lazy import StreamingWarning
 from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
-from redunet.report.html import around, article, to_html
+from redunet.report.html import around, article
 from redunet.report.look import Look
 from redunet.report.model import model_sections
-from redunet.report.numbers import Record
 from redunet.report.samples import read_samples
 from redunet.untrusted import open_regular
+
+Record = Mapping[str, Any]
 
 MOST_RECORD_BYTES = 2**28
 """What is read of a record, far beyond any real one."""
 
 MOST_SIDE_BY_SIDE = 3
 """Heat maps of one figure in a PNG file."""
-
-
-def write(record: Record, folder: Path) -> list[Path]:
-    """Write a record and its report into a folder.
-
-    Parameters
-    ----------
-    record : mapping
-        Of version 2.
-    folder : Path
-        Made where it is missing.
-
-    Returns
-    -------
-    list of Path
-        What was written: ``record.json``, ``report.html``, ``report.md``, and a
-        PNG file for each figure.
-    """
-    from redunet.report.figures import png
-    from redunet.report.sections import chapter
-    from redunet.report.text import to_markdown
-
-    make_folder(folder)
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    files = {"record.json": text.encode() + b"\n"}
-    found = chapter(record)
-    figures = [b for section in found.sections for b in section.blocks if isinstance(b, Figure)]
-    names = [figure.name for figure in figures]
-    files["report.html"] = to_html([found]).encode()
-    files["report.md"] = to_markdown(found, names).encode()
-    files |= {f"{figure.name}.png": png(figure) for figure in figures}
-    for name, data in files.items():
-        write_bytes(folder / name, data)
-    return [folder / name for name in files]
-
-
-def terminal(record: Record) -> list[Any]:
-    """Rich tables and paragraphs of a record, as a command prints them."""
-    from redunet.report.sections import in_short
-    from redunet.report.text import for_terminal
-
-    return [str(record["what"]), *for_terminal(in_short(record))]
 
 
 def page(
@@ -189,10 +149,8 @@ def _no_number(word: str) -> None:
 
 def _of_record(record: Record, path: Path, number: int, several: bool) -> tuple[Chapter, str]:
     """The chapter of a record that somebody else may have written, and as part of a page."""
-    from redunet.report.sections import chapter  # a model does without
-
     try:
-        found = chapter(record)
+        found = _chapter(record)
         return found, article(found, number, several)  # what cannot be drawn shows only here
     except DataError as error:
         raise DataError(f"cannot show {path}: {error}") from None
@@ -206,3 +164,11 @@ def _of_record(record: Record, path: Path, number: int, several: bool) -> tuple[
     ) as error:
         said = " ".join(f"{type(error).__name__} {error}".split())
         raise DataError(f"expected {path} to be a whole record, but it is not: {said}") from error
+
+
+def _chapter(record: Record) -> Chapter:
+    """The chapter that an installed package makes of a record."""
+    for entry in entry_points(group="redunet.report", name="record"):
+        found: Chapter = entry.load()(record)
+        return found
+    raise DataError("expected a model, got a record, which no installed package can show")

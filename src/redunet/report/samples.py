@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def read_samples(
     Parameters
     ----------
     name : str
-        A data set of `redunet.datasets`, of which the test samples are taken, or
+        A data set of an installed package, of which the test samples are taken, or
         whatever ``redunet learn`` takes, with or without labels.
     model : estimator
         Whose classes the labels are; others are left out of a data set.
@@ -83,15 +84,15 @@ def _of_data_set(
     """The test samples of a data set; nothing where none is called so."""
     if not re.fullmatch(r"\w+", name):
         return None
-    from redunet.datasets import NAMES, load  # files do without
-
-    if name not in NAMES:
+    known_names = entry_points(group="redunet.datasets")
+    if name not in known_names.names:
         if Path(name).exists():
             return None
         raise FileAccessError(
-            f"cannot read {name}: no such file or folder, and no data set among {', '.join(NAMES)}"
+            f"cannot read {name}: no such file or folder, and no data set among "
+            f"{', '.join(sorted(known_names.names))}"
         )
-    data = load(name, data_dir)
+    data = known_names[name].load()(data_dir)
     known = np.isin(data.y_test, model.classes_)
     if not known.any():
         raise DataError(f"expected classes of {name}, but the model knows none of them")

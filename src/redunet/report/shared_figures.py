@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from redunet.report.blocks import Curve, Figure, HeatMap, Lines, View
-from redunet.report.numbers import three
+from redunet.report.words import three
 
 RATES = {
     "delta_R": ("ΔR = R − R_c, the objective", "#0072B2", "-"),

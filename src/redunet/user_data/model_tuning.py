@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -11,8 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.environment import environment
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import Estimator, ReduNetClassifier, load
+from redunet.estimators.candidates import SEARCHED
+from redunet.files import make_folder, write_bytes
 from redunet.lock import Tell
 from redunet.progress import Progress, silent
 from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
@@ -83,6 +87,50 @@ def tune(
         "left_out": [name for source in sources for name in source.left_out],
         "notes": notes + [said for source in sources for said in source.notes],
     }
+
+
+def record_of(found: Mapping[str, Any], out: Path, command: str | None) -> dict[str, Any]:
+    """What tuning a model file came to, as a record; write ``tune.json`` to a folder.
+
+    Parameters
+    ----------
+    found : mapping
+        As `tune` gives it.
+    out : Path
+    command : str, or None
+        What was typed, for the record.
+    """
+    tried, planned = found["tried"], found["planned"]
+    cut = f"{tried} of {planned} candidates, which is what the budget of {found['budget']} allowed"
+    candidates = sorted(found["candidates"], key=lambda one: -(one["accuracy"] or 0))
+    values: dict[str, dict[Any, None]] = {}
+    for one in candidates:
+        for key in one.keys() - {"accuracy", "failed"}:
+            values.setdefault(key, {})[one[key]] = None
+    record = {
+        "kind": "tune",
+        "version": 2,
+        "what": f"Settings of {found['model']}, chosen on {', '.join(found['data'])}",
+        "command": command,
+        "settings": found["settings"],
+        "grid": {key: list(values[key]) for key in SEARCHED if key in values},
+        "chosen_on": f"{found['samples']:,} validation samples",
+        "trained_on": "what the model has learnt",
+        "tried": f"all {planned} candidates" if tried == planned else cut,
+        "networks": found["networks"],
+        "seconds": found["seconds"],
+        "accuracy": {key: found[key] for key in ("accuracy_before", "accuracy", "standard_error")},
+        "calibration_error": {
+            "before": found["calibration_error_before"],
+            "after": found["calibration_error"],
+        },
+        **environment(),
+        "chosen": {"validation": found["chosen"] or {"settings": "as before"}},
+        "candidates": candidates,
+    }
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    write_bytes(make_folder(out) / "tune.json", text.encode() + b"\n")
+    return record
 
 
 def _everything(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from redunet.errors import SettingsError
-from redunet.rivals.derpp import DarkExperienceReplay
-from redunet.rivals.er import ExperienceReplay
-from redunet.rivals.ewc import OnlineEWC
-from redunet.rivals.finetune import Finetune
-from redunet.rivals.icarl import ICaRL
-from redunet.rivals.joint import Joint
-from redunet.rivals.lwf import LearningWithoutForgetting
-from redunet.rivals.si import SynapticIntelligence
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.derpp import DarkExperienceReplay
+from redunet_lab.baselines.er import ExperienceReplay
+from redunet_lab.baselines.ewc import OnlineEWC
+from redunet_lab.baselines.finetune import Finetune
+from redunet_lab.baselines.icarl import ICaRL
+from redunet_lab.baselines.joint import Joint
+from redunet_lab.baselines.lwf import LearningWithoutForgetting
+from redunet_lab.baselines.si import SynapticIntelligence
+from redunet_lab.baselines.training import GradientLearner
 
 __all__ = ["GRADIENT", "GradientLearner", "register"]
 

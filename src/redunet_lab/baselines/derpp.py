@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 
-from redunet.rivals.er import ExperienceReplay
+from redunet_lab.baselines.er import ExperienceReplay
 
 
 @dataclass(kw_only=True, eq=False)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from redunet.rivals.reservoir import Reservoir
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.reservoir import Reservoir
+from redunet_lab.baselines.training import GradientLearner
 
 
 @dataclass(kw_only=True, eq=False)

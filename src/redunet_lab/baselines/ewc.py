@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import log_softmax
 
-from redunet.rivals.anchor import Anchor
-from redunet.rivals.backbones import Backbone
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.anchor import Anchor
+from redunet_lab.baselines.backbones import Backbone
+from redunet_lab.baselines.training import GradientLearner
 
 _FISHER_BATCH = 32
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.training import GradientLearner
 
 
 @dataclass(kw_only=True, eq=False)

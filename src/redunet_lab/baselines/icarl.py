@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.training import GradientLearner
 
 
 @dataclass(kw_only=True, eq=False)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from redunet.rivals.pictures import send
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.pictures import send
+from redunet_lab.baselines.training import GradientLearner
 
 
 @dataclass(kw_only=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from redunet.rivals.pictures import send
+from redunet_lab.baselines.pictures import send
 
 
 class Reservoir:

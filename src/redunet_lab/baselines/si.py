@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from redunet.rivals.anchor import Anchor
-from redunet.rivals.training import GradientLearner
+from redunet_lab.baselines.anchor import Anchor
+from redunet_lab.baselines.training import GradientLearner
 
 
 @dataclass(kw_only=True, eq=False)

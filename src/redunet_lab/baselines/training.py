@@ -19,9 +19,9 @@ from redunet.estimators import storage
 from redunet.estimators.checked_input import checked_labels
 from redunet.estimators.settings import resolve_device
 from redunet.progress import silent
-from redunet.rivals.backbones import BACKBONES, make_backbone
-from redunet.rivals.pictures import Pictures, send
 from redunet.validation import one_of, whole_number
+from redunet_lab.baselines.backbones import BACKBONES, make_backbone
+from redunet_lab.baselines.pictures import Pictures, send
 
 _EVALUATION_BATCH = 500
 

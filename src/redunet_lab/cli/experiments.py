@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,8 +31,9 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.terminal import Screen, say
-from redunet.cli.tune import tune
 from redunet.interrupts import begin
+from redunet_lab.cli.help_text import WithSettings
+from redunet_lab.cli.tune import tune
 
 
 def demo(out: Out = None, workers: Workers = None) -> None:
@@ -43,7 +45,7 @@ def demo(out: Out = None, workers: Workers = None) -> None:
 
         redunet demo --out demo
     """
-    from redunet.cli.screen import show_demo
+    from redunet_lab.cli.screen import show_demo
 
     begin("what was finished is kept")
     show_demo(out or Path("demo"), Screen(markup=True, highlight=True), workers)
@@ -83,10 +85,10 @@ def run(
         redunet run --data wine.csv --label cultivar --recipe tables --set n_tasks=3
         redunet run --data digits --orders 25
     """
-    from redunet.experiments.experiment import Experiment
-    from redunet.experiments.orders import learn_in_orders
-    from redunet.experiments.reproduce import run_network
     from redunet.validation import whole_number
+    from redunet_lab.experiment import Experiment
+    from redunet_lab.orders import learn_in_orders
+    from redunet_lab.reproduce import run_network
 
     changes = {**parsed(settings), **({"dtype": dtype} if dtype else {})}
     experiment = Experiment.of(
@@ -146,9 +148,9 @@ def reproduce(
         redunet reproduce mnist --dry-run
         redunet reproduce mnist --dtype float32 --out runs/mnist
     """
-    from redunet.experiments.paper import find
-    from redunet.experiments.reproduce import run_network
     from redunet.validation import settings_in_file
+    from redunet_lab.paper import find
+    from redunet_lab.reproduce import run_network
 
     wanted = find(name)
     out = out or Path("runs") / name
@@ -251,7 +253,7 @@ def compare(
         redunet compare --data digits --methods redunet,lda,er --set er.epochs=5
         redunet compare --data wine.csv --label cultivar --methods redunet,lda,qda
     """
-    from redunet.experiments.compare import compare as run_comparison
+    from redunet_lab.compare import compare as run_comparison
 
     changes = by_method(settings)
     if dtype:
@@ -280,25 +282,23 @@ def compare(
     _print(record, out)
 
 
-def recipes() -> None:
-    """List the recipes, which are presets of settings: purpose, cost, accuracy.
-
-    Example:
-
-        redunet recipes
-        redunet run --data digits --recipe images-fast
-    """
-    from redunet.cli.screen import recipe_table
-    from redunet.estimators.recipes import RECIPES
-
-    say(recipe_table(RECIPES))
-
-
 def _print(record: Any, out: Path) -> None:
-    from redunet import report
+    from redunet_lab import report
 
     Screen().print(*report.terminal(record), sep="\n")
     say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
 
 
-EXPERIMENT_COMMANDS = (demo, run, reproduce, compare, tune, recipes)
+def add(main: typer.Typer, name: str) -> None:
+    """Add the command of an entry point to the command `redunet`."""
+    commands: dict[str, Callable[..., None]] = {
+        "demo": demo,
+        "run": run,
+        "reproduce": reproduce,
+        "compare": compare,
+    }
+    how: dict[str, Any] = {"rich_help_panel": "Experiments", "cls": WithSettings}
+    if name == "tune-data":  # shown in the help of tune
+        main.command(name, hidden=True, **how)(tune)
+    else:
+        main.command(name, **how)(commands[name])

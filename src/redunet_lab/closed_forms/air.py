@@ -57,7 +57,7 @@ class AIR(ClosedForm):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from redunet.estimators import AIR
+    >>> from redunet_lab.closed_forms import AIR
     >>> X, y = load_digits(return_X_y=True)
     >>> few = AIR().fit(X[y < 5], y[y < 5]).partial_fit(X[y > 4][:90], y[y > 4][:90])
     >>> few.score(X, y) > 0.85

@@ -91,7 +91,7 @@ class FeCAM(ClosedForm):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from redunet.estimators import FeCAM
+    >>> from redunet_lab.closed_forms import FeCAM
     >>> X, y = load_digits(return_X_y=True)
     >>> model = FeCAM(tukey=True).fit(X[y < 5], y[y < 5]).partial_fit(X[y >= 5], y[y >= 5])
     >>> model.score(X, y) > 0.95
@@ -99,6 +99,8 @@ class FeCAM(ClosedForm):
     """
 
     kind = "fecam"
+    exported = "the mean and the shrunk correlations of each class"
+    revealed = "mean and correlations"
     _of_embedding = "tukey, features, normalize or input_range"
 
     def __init__(

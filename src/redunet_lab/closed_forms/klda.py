@@ -74,7 +74,7 @@ class KLDA(ClosedForm):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from redunet.estimators import KLDA
+    >>> from redunet_lab.closed_forms import KLDA
     >>> X, y = load_digits(return_X_y=True)
     >>> model = KLDA(500).fit(X[::2], y[::2])
     >>> model.score(X[1::2], y[1::2]) > 0.95

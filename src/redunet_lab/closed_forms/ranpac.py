@@ -64,7 +64,7 @@ class RanPAC(ClosedForm):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from redunet.estimators import RanPAC
+    >>> from redunet_lab.closed_forms import RanPAC
     >>> X, y = load_digits(return_X_y=True)
     >>> model = RanPAC(500).fit(X[y < 5], y[y < 5]).partial_fit(X[y >= 5], y[y >= 5])
     >>> model.moments_ == RanPAC(500).fit(X, y).moments_

@@ -59,7 +59,7 @@ class SLDA(ClosedForm):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from redunet.estimators import SLDA
+    >>> from redunet_lab.closed_forms import SLDA
     >>> X, y = load_digits(return_X_y=True)
     >>> SLDA().fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.93
     True

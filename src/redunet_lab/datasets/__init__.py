@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from redunet.datasets import cifar10, clinc150, digits, encoded, fashion_mnist, mnist
-from redunet.datasets.dataset import Dataset
 from redunet.errors import SettingsError, did_you_mean
+from redunet_lab.datasets import cifar10, clinc150, digits, encoded, fashion_mnist, mnist
+from redunet_lab.datasets.dataset import Dataset
 
 __all__ = ["LOADERS", "NAMES", "TITLES", "Dataset", "load", "register", "title"]
 
@@ -74,7 +74,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     -------
     Dataset
         Images as uint8, labels as int64, in the published order. Of ``clinc150`` vectors as
-        float32 and intents as str, see `redunet.datasets.clinc150.Clinc150`.
+        float32 and intents as str, see `redunet_lab.datasets.clinc150.Clinc150`.
 
     Raises
     ------

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
 from redunet.errors import DataError, FileAccessError
 from redunet.files import make_folder, writing
 from redunet.untrusted import open_regular
+from redunet_lab.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
 
 _HEX = 64
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import bounded, registry, search
-from redunet.datasets.dataset import Dataset, Published, UnavailableError, check, check_md5
+from redunet_lab.datasets import bounded, registry, search
+from redunet_lab.datasets.dataset import Dataset, Published, UnavailableError, check, check_md5
 
 # The pixels of a batch as planes, (n, 3072), and its labels, (n,).
 Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]

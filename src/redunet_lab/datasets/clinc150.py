@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import bounded, cache, search
-from redunet.datasets.dataset import UnavailableError
-from redunet.datasets.encoded import encoded
 from redunet.errors import DataError, FileAccessError
+from redunet_lab.datasets import bounded, cache, search
+from redunet_lab.datasets.dataset import UnavailableError
+from redunet_lab.datasets.encoded import encoded
 
 if TYPE_CHECKING:
     from redunet.encoders import Encoder

@@ -47,7 +47,7 @@ class Published:
     Attributes
     ----------
     name : str
-        As in `redunet.datasets.NAMES`.
+        As in `redunet_lab.datasets.NAMES`.
     image_shape : tuple of int
         (height, width) or (height, width, channels).
     n_train, n_test : int

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets.dataset import Dataset
+from redunet_lab.datasets.dataset import Dataset
 
 SEED = 0
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import cache, search
-from redunet.datasets.dataset import ARRAYS, UnavailableError
 from redunet.errors import SettingsError
+from redunet_lab.datasets import cache, search
+from redunet_lab.datasets.dataset import ARRAYS, UnavailableError
 
 _AT_A_TIME = 256
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from types import MappingProxyType
 
-from redunet.datasets import idx, search
-from redunet.datasets.dataset import Dataset, Published, UnavailableError
+from redunet_lab.datasets import idx, search
+from redunet_lab.datasets.dataset import Dataset, Published, UnavailableError
 
 PUBLISHED = Published(
     name="fashion_mnist",

@@ -8,9 +8,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import bounded
-from redunet.datasets.dataset import Dataset, Published, UnavailableError, check
 from redunet.errors import DataError
+from redunet_lab.datasets import bounded
+from redunet_lab.datasets.dataset import Dataset, Published, UnavailableError, check
 
 FILES: Mapping[str, str] = MappingProxyType(
     {

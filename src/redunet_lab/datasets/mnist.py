@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.datasets import bounded, idx, registry, search
-from redunet.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError
 from redunet.errors import DataError
+from redunet_lab.datasets import bounded, idx, registry, search
+from redunet_lab.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError
 
 PUBLISHED = Published(
     name="mnist",

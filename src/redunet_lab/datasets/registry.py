@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from redunet.datasets import bounded
-from redunet.datasets.dataset import UnavailableError
 from redunet.errors import DataError
 from redunet.untrusted import open_regular
+from redunet_lab.datasets import bounded
+from redunet_lab.datasets.dataset import UnavailableError
 
 # What a user would type; the package comes last.
 _COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from redunet.datasets import cache
-from redunet.datasets.dataset import Dataset, Published, UnavailableError
 from redunet.errors import FileAccessError
+from redunet_lab.datasets import cache
+from redunet_lab.datasets.dataset import Dataset, Published, UnavailableError
 
 
 def find(

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from redunet.report.numbers import (
-    Record,
-    is_same,
-    label,
-    last,
-    paper_rows,
-    plain,
-    shown,
-    signed,
-    three,
-)
+from redunet.report.words import plain, three
+from redunet_lab.report.numbers import Record, is_same, label, last, paper_rows, shown, signed
 
 FORGETFUL = ("finetune", "lwf", "ewc", "si")
 MOST_SUMMED_UP = 4

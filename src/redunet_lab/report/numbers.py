@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,14 +10,6 @@ import numpy as np
 Record = Mapping[str, Any]
 
 UNKNOWN = "–"
-READOUT_NAMES = {
-    "subspace": "nearest subspace",
-    "coding": "coding length",
-    "discriminant": "linear discriminant",
-    "regression": "ridge regression",
-    "quadratic": "quadratic discriminant",
-    "pairwise": "pairwise discriminants",
-}
 
 
 class Spread(NamedTuple):
@@ -103,20 +94,10 @@ def label(method: Record) -> str:
     return name if known else f"ReduNet, {name}"
 
 
-def readout_name(readout: str) -> str:
-    """What a read-out is called in tables."""
-    return READOUT_NAMES.get(readout, readout)
-
-
 def is_same(equivalence: Mapping[str, Any]) -> bool:
     """Whether two models agreed in everything that was compared."""
     agreed = all(equivalence[what] for what in ("moments", "network", "file"))
     return agreed and equivalence["labels_that_differ"] == 0
-
-
-def three(value: float) -> str:
-    """A number to three decimals."""
-    return f"{value:.3f}"
 
 
 def shown(spread: Spread, places: int = 3) -> str:
@@ -150,10 +131,3 @@ def in_bytes(value: float) -> str:
     units = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
     unit, size = next(((u, s) for u, s in units.items() if value >= s), ("bytes", 1.0))
     return f"{value / size:#.3g}".rstrip(".") + f" {unit}"
-
-
-def plain(value: Any) -> str:
-    """A setting as text."""
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

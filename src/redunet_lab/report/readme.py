@@ -17,12 +17,14 @@ from typing import Any
 from matplotlib.figure import Figure as Canvas
 
 from redunet.files import write_bytes
-from redunet.report.ablation_tables import ablations_table, ingredients_table
 from redunet.report.blocks import Table
 from redunet.report.drawing import DPI, TEXT, as_png
 from redunet.report.figures import png
 from redunet.report.lines import draw_lines
-from redunet.report.numbers import (
+from redunet.report.text import markdown_table, markdown_text
+from redunet.report.words import three
+from redunet_lab.report.ablation_tables import ablations_table, ingredients_table
+from redunet_lab.report.numbers import (
     UNKNOWN,
     Record,
     Spread,
@@ -35,11 +37,9 @@ from redunet.report.numbers import (
     shown,
     signed,
     task_headings,
-    three,
 )
-from redunet.report.record_figures import accuracy_figure, accuracy_lines
-from redunet.report.sections import KEPT, method_rows, raw_data
-from redunet.report.text import markdown_table, markdown_text
+from redunet_lab.report.record_figures import accuracy_figure, accuracy_lines
+from redunet_lab.report.sections import KEPT, method_rows, raw_data
 
 CLOSED_FORM = {"ncm", "lda", "ridge", "qda", "pairwise"}
 WITH_EXEMPLARS = {"icarl": "iCaRL", "er": "ER", "derpp": "DER++"}

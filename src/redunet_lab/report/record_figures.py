@@ -7,18 +7,10 @@ from colorsys import hls_to_rgb
 from itertools import cycle
 
 from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines, View
-from redunet.report.numbers import (
-    Record,
-    Spread,
-    by_task,
-    label,
-    over_seeds,
-    paper_rows,
-    shown,
-    three,
-)
 from redunet.report.shared_figures import in_words
-from redunet.rivals import GRADIENT
+from redunet.report.words import three
+from redunet_lab.baselines import GRADIENT
+from redunet_lab.report.numbers import Record, Spread, by_task, label, over_seeds, paper_rows, shown
 
 # Okabe and Ito's colours and some of Tol's, told apart by colour-blind readers with the markers.
 STYLES = {

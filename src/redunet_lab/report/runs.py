@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from redunet.report.blocks import Block, Code, Table, Text
-from redunet.report.numbers import UNKNOWN, Record, in_bytes, label, plain
+from redunet.report.words import plain
+from redunet_lab.report.numbers import UNKNOWN, Record, in_bytes, label
 
 MOST_CANDIDATES = 20
 

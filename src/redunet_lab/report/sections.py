@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from redunet.errors import DataError
-from redunet.report.ablation_tables import ingredients
 from redunet.report.blocks import Block, Chapter, Figure, Section, Table, Text
-from redunet.report.notes import changed_and_missing, cost_notes, result_notes, summary
-from redunet.report.numbers import (
+from redunet.report.shared_figures import (
+    confusion_figure,
+    confusion_view,
+    rate_figure,
+    rate_words,
+)
+from redunet.report.words import readout_name, three
+from redunet_lab.report.ablation_tables import ingredients
+from redunet_lab.report.notes import changed_and_missing, cost_notes, result_notes, summary
+from redunet_lab.report.numbers import (
     UNKNOWN,
     Record,
     accuracy_cells,
@@ -21,20 +28,12 @@ from redunet.report.numbers import (
     n_tasks,
     over_seeds,
     paper_rows,
-    readout_name,
     shown,
     signed,
     task_headings,
-    three,
 )
-from redunet.report.record_figures import accuracy_figure, task_view
-from redunet.report.runs import candidates, searched, what_was_run
-from redunet.report.shared_figures import (
-    confusion_figure,
-    confusion_view,
-    rate_figure,
-    rate_words,
-)
+from redunet_lab.report.record_figures import accuracy_figure, task_view
+from redunet_lab.report.runs import candidates, searched, what_was_run
 
 MEASURES = ("average", "forgetting", "decay")
 KEPT = ("parameters", "moments", "exemplars")

@@ -14,9 +14,9 @@ from torch.nn.functional import cross_entropy
 
 from redunet.errors import DataError, ModelFileError, ReduNetError, SettingsError
 from redunet.estimators import storage
-from redunet.rivals import GRADIENT, GradientLearner
-from redunet.rivals.backbones import make_backbone
-from redunet.rivals.pictures import COLOUR_DEVIATION, COLOUR_MEAN, Pictures
+from redunet_lab.baselines import GRADIENT, GradientLearner
+from redunet_lab.baselines.backbones import make_backbone
+from redunet_lab.baselines.pictures import COLOUR_DEVIATION, COLOUR_MEAN, Pictures
 
 SHAPE = (4, 4)
 

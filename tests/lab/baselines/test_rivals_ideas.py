@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from redunet.rivals.backbones import make_backbone
-from redunet.rivals.derpp import DarkExperienceReplay
-from redunet.rivals.ewc import OnlineEWC, fisher
-from redunet.rivals.icarl import ICaRL, herding
-from redunet.rivals.lwf import LearningWithoutForgetting, distillation
-from redunet.rivals.reservoir import Reservoir
-from redunet.rivals.si import SynapticIntelligence
-from tests.rivals.test_rivals import SHAPE, TASKS, images, make, weights
+from redunet_lab.baselines.backbones import make_backbone
+from redunet_lab.baselines.derpp import DarkExperienceReplay
+from redunet_lab.baselines.ewc import OnlineEWC, fisher
+from redunet_lab.baselines.icarl import ICaRL, herding
+from redunet_lab.baselines.lwf import LearningWithoutForgetting, distillation
+from redunet_lab.baselines.reservoir import Reservoir
+from redunet_lab.baselines.si import SynapticIntelligence
+from tests.lab.baselines.test_rivals import SHAPE, TASKS, images, make, weights
 
 # Learning without Forgetting
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet.datasets import Dataset, cache, cifar10, idx, load, mnist
-from redunet.datasets.dataset import ARRAYS, UnavailableError
 from redunet.errors import DataError, FileAccessError
+from redunet_lab.datasets import Dataset, cache, cifar10, idx, load, mnist
+from redunet_lab.datasets.dataset import ARRAYS, UnavailableError
 from tests.tiny_data import Tiny, same, under, write
 
 PYTHON = sys.executable
@@ -163,7 +163,7 @@ def test_an_interrupted_write_leaves_nothing(
 
 WRITER = """
 import sys, numpy as np
-from redunet.datasets import Dataset, cache
+from redunet_lab.datasets import Dataset, cache
 x, y = np.arange(20 * 784, dtype=np.uint8).reshape(20, 28, 28), np.arange(20)
 for _ in range(60):
     cache.write(Dataset("mnist", x, y, x[:10], y[:10], "writer"))

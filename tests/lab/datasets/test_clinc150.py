@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from redunet import DataError, FileAccessError
-from redunet.datasets import clinc150, load
 from redunet.encoders import Encoder, EncoderId
 from redunet.encoders.base import Network
+from redunet_lab.datasets import clinc150, load
 from tests.own_data import done
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")

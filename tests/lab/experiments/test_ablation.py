@@ -15,20 +15,21 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from redunet.cli.app import main
-from redunet.datasets import load
 from redunet.errors import SettingsError
-from redunet.estimators import CLOSED_FORM, MomentEstimator
+from redunet.estimators import MomentEstimator
 from redunet.estimators.recipes import find
-from redunet.experiments import methods as method_settings
-from redunet.experiments import run_methods
-from redunet.experiments.ablation import ablation
-from redunet.experiments.compare import compare
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.methods import FOR_VECTORS, NO_LAYERS, Method
-from redunet.experiments.paper import PAPER
-from redunet.experiments.shared_moments import SharedMoments
-from redunet.experiments.streams import pooled
-from redunet.report.readme import filled
+from redunet_lab import methods as method_settings
+from redunet_lab import run_methods
+from redunet_lab.ablation import ablation
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.compare import compare
+from redunet_lab.datasets import load
+from redunet_lab.experiment import Experiment
+from redunet_lab.methods import FOR_VECTORS, NO_LAYERS, Method
+from redunet_lab.paper import PAPER
+from redunet_lab.report.readme import filled
+from redunet_lab.shared_moments import SharedMoments
+from redunet_lab.streams import pooled
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
@@ -44,7 +45,7 @@ SMALL = {
 CHANGES: dict[str, dict[str, Any]] = {"redunet": SMALL, "lda": {"regularization": 0.1}}
 TYPED = "redunet compare --recipe images-fast --ablate"
 EXPERIMENT = Experiment.of("digits", recipe="images-fast", changes=SMALL)
-CLOSED = [key for key in CLOSED_FORM if key not in FOR_VECTORS]
+CLOSED = [key for key in CLOSED_FORMS if key not in FOR_VECTORS]
 METHODS = ["redunet", "subspace", *CLOSED]
 
 

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from redunet import SettingsError
 from redunet.cli.app import main
-from redunet.datasets import load
-from redunet.estimators import CLOSED_FORM
-from redunet.experiments.experiment import Experiment, Plan
-from redunet.experiments.methods import CHOSEN
-from redunet.experiments.tune_experiment import tune_experiment
-from redunet.experiments.tuning import held_out_rows
 from redunet.features import Standardize
-from tests.experiments.searches import tune_closed_form
-from tests.experiments.test_runner import Untouchable, digits_train
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.datasets import load
+from redunet_lab.experiment import Experiment, Plan
+from redunet_lab.methods import CHOSEN
+from redunet_lab.tune_experiment import tune_experiment
+from redunet_lab.tuning import held_out_rows
+from tests.lab.experiments.searches import tune_closed_form
+from tests.lab.experiments.test_runner import Untouchable, digits_train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,7 +33,7 @@ PENALTIES = {"lda": "shrinkage", "ridge": "ridge", "qda": "shrinkage"}
 def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them(method: str, name: str) -> None:
     X, y = digits_train()
     mask = held_out_rows(y, 15, seed=3)
-    model = CLOSED_FORM[method](**{name: 0.5}, features=Standardize.learn(X))
+    model = CLOSED_FORMS[method](**{name: 0.5}, features=Standardize.learn(X))
     found = tune_closed_form(model, X, y, {name: VALUES}, per_class=15, seed=3)
     assert found["chosen_on"] == "150 training samples, at most 15 of each class"
     assert found["trained_on"] == "450 other training samples"
@@ -41,7 +41,7 @@ def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them(method: str, n
     accuracies = {c[name]: c["held_out_accuracy"] for c in found["candidates"]}
     assert list(accuracies.values()) == sorted(accuracies.values(), reverse=True)
     for value in VALUES:
-        never = CLOSED_FORM[method](**{name: value}, features=model.features)
+        never = CLOSED_FORMS[method](**{name: value}, features=model.features)
         never.fit(X[~mask], y[~mask])
         assert accuracies[value] == never.score(X[mask], y[mask])
     assert model.get_params()[name] == 0.5
@@ -79,7 +79,7 @@ def test_samples_go_through_the_features_once(
 def test_of_equals_the_first_in_the_grid_is_chosen() -> None:
     X, y = digits_train()
     for values in ([0.02, 0.020001], [0.020001, 0.02]):
-        found = tune_closed_form(CLOSED_FORM["lda"](), X, y, {"shrinkage": values}, per_class=9)
+        found = tune_closed_form(CLOSED_FORMS["lda"](), X, y, {"shrinkage": values}, per_class=9)
         first, second = found["candidates"]
         assert first["held_out_accuracy"] == second["held_out_accuracy"]
         assert found["chosen"]["held_out"]["shrinkage"] == values[0]
@@ -91,7 +91,7 @@ def test_the_distance_of_qda_can_be_searched_too() -> None:
         "distance": ["gaussian", "correlation"],
         "shrinkage": [0.1, 0.9],
     }
-    found = tune_closed_form(CLOSED_FORM["qda"](), X, y, grid, per_class=15)
+    found = tune_closed_form(CLOSED_FORMS["qda"](), X, y, grid, per_class=15)
     tried = {(c["distance"], c["shrinkage"]) for c in found["candidates"]}
     assert tried == {(d, r) for d in grid["distance"] for r in grid["shrinkage"]}
 
@@ -107,7 +107,7 @@ def test_the_distance_of_qda_can_be_searched_too() -> None:
 )
 def test_a_bad_search_is_refused(method: str, grid: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        tune_closed_form(CLOSED_FORM[method](), *digits_train(), grid)
+        tune_closed_form(CLOSED_FORMS[method](), *digits_train(), grid)
 
 
 def test_the_command_leaves_a_record_and_never_touches_test_data(
@@ -190,17 +190,17 @@ def test_comparisons_take_what_was_chosen(data: str) -> None:
         record = json.loads((results / f"closed-form-{data}-{method}.json").read_text())
         best = record["chosen"]["held_out"]
         chosen = {key: value for key, value in best.items() if key != "held_out_accuracy"}
-        assert settings == CLOSED_FORM[method].named_today(chosen)
+        assert settings == CLOSED_FORMS[method].named_today(chosen)
 
 
 def test_a_map_of_its_own_can_be_searched_and_is_learnt_through_once() -> None:
     X, y = digits_train()
     grid: dict[str, list[Any]] = {"n_projections": [20, 60], "ridge": [1e-3, 1.0]}
-    found = tune_closed_form(CLOSED_FORM["ranpac"](), X, y, grid, per_class=15)
+    found = tune_closed_form(CLOSED_FORMS["ranpac"](), X, y, grid, per_class=15)
     mask = held_out_rows(y, 15, seed=0)
     for candidate in found["candidates"]:
         own = {key: candidate[key] for key in grid}
-        never = CLOSED_FORM["ranpac"](**own).fit(X[~mask], y[~mask])
+        never = CLOSED_FORMS["ranpac"](**own).fit(X[~mask], y[~mask])
         assert candidate["held_out_accuracy"] == never.score(X[mask], y[mask])
 
 
@@ -224,5 +224,5 @@ def test_validation_data_of_a_data_set_is_what_settings_are_chosen_on(
     assert record["chosen_on"] == f"{len(y) // 2} validation samples"
     assert record["trained_on"] == f"{len(y) - len(y) // 2} training samples"
     for one in record["candidates"]:
-        model = CLOSED_FORM["lda"](one["shrinkage"]).fit(X[::2].reshape(-1, 64), y[::2])
+        model = CLOSED_FORMS["lda"](one["shrinkage"]).fit(X[::2].reshape(-1, 64), y[::2])
         assert one["held_out_accuracy"] == model.score(X[1::2].reshape(-1, 64), y[1::2])

@@ -16,20 +16,20 @@ from typer.testing import CliRunner
 
 from redunet import datasets, rivals
 from redunet.cli.app import main
-from redunet.datasets import digits
 from redunet.errors import SettingsError
-from redunet.estimators import CLOSED_FORM
-from redunet.experiments import paper
-from redunet.experiments.compare import compare
-from redunet.experiments.methods import FOR_VECTORS, names
-from redunet.experiments.runner import Evaluation, run
-from redunet.experiments.streams import Samples, class_stream, pooled
+from redunet_lab import paper
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.compare import compare
+from redunet_lab.datasets import digits
+from redunet_lab.methods import FOR_VECTORS, names
+from redunet_lab.runner import Evaluation, run
+from redunet_lab.streams import Samples, class_stream, pooled
 from tests.means import Means, MeansOfAll
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SMALL = {"n_layers": 2, "n_components": 8}
-CLOSED = [key for key in CLOSED_FORM if key not in FOR_VECTORS]
+CLOSED = [key for key in CLOSED_FORMS if key not in FOR_VECTORS]
 NAMES = {key: name for key, name in names().items() if key not in ("subspace", *FOR_VECTORS)}
 
 

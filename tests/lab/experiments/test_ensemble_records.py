@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from redunet.estimators.recipes import find
-from redunet.experiments.methods import CHOSEN as RIVALS_CHOSEN
+from redunet_lab.methods import CHOSEN as RIVALS_CHOSEN
 from tests.records import READOUTS, RECIPES, RESULTS, last_of_recipe, record
 
 

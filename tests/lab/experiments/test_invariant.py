@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from redunet import SettingsError, ShiftInvariantClassifier
-from redunet.datasets import load
 from redunet.distributed.partial import Job
 from redunet.estimators.recipes import from_recipe
-from redunet.experiments.compare import compare
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.reproduce import run_network
-from redunet.experiments.tune_experiment import tune_experiment
 from redunet.export.exporting import export
+from redunet_lab.compare import compare
+from redunet_lab.datasets import load
+from redunet_lab.experiment import Experiment
+from redunet_lab.reproduce import run_network
+from redunet_lab.tune_experiment import tune_experiment
 from tests.own_data import done
 from tests.records import ROOT, record
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from redunet.estimators import CLOSED_FORM
-from redunet.experiments.experiment import FEATURES, Experiment, Plan
-from redunet.experiments.methods import Method, names
-from redunet.experiments.paper import SETTINGS
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.experiment import FEATURES, Experiment, Plan
+from redunet_lab.methods import Method, names
+from redunet_lab.paper import SETTINGS
 
 NAMES = [name for name in names() if name != "subspace"]
 
@@ -48,7 +48,7 @@ def test_the_network_has_the_papers_settings_where_there_are_some() -> None:
 @pytest.mark.parametrize("data", ["digits", "mnist", "fashion_mnist", "cifar10"])
 def test_closed_form_methods_have_the_networks_features(data: str) -> None:
     ours = method("redunet", data, n_kernels=3).run_settings((), 0)
-    for key in CLOSED_FORM:
+    for key in CLOSED_FORMS:
         theirs = method(key, data, n_kernels=3).run_settings((), 0)
         assert {k: theirs[k] for k in FEATURES} == {k: ours[k] for k in FEATURES}
     assert ours["n_kernels"] == 3

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from redunet.datasets import load
 from redunet.estimators.recipes import from_recipe
-from redunet.experiments.experiment import Experiment
-from redunet.experiments.orders import learn_in_orders
+from redunet_lab.datasets import load
+from redunet_lab.experiment import Experiment
+from redunet_lab.orders import learn_in_orders
 from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
@@ -44,7 +44,7 @@ def test_files_that_differ_would_be_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes = iter("aab")  # joint, then two orders
-    monkeypatch.setattr("redunet.experiments.orders.file_hash", lambda model: next(hashes))
+    monkeypatch.setattr("redunet_lab.orders.file_hash", lambda model: next(hashes))
     words = ("--set", "train_per_class=5", "--orders", "2", "--out", tmp_path)
     said = " ".join(done("run", *words).stdout.split())
     assert "2 different files" in said

@@ -16,8 +16,8 @@ from PIL import Image
 from sklearn.datasets import load_wine
 
 from redunet import ReduNetClassifier
-from redunet.estimators import CLOSED_FORM
-from redunet.experiments import own_data
+from redunet_lab import own_data
+from redunet_lab.closed_forms import CLOSED_FORMS
 from tests.own_data import done, refused
 from tests.small_images import images_of
 
@@ -97,7 +97,7 @@ def test_test_data_of_ones_own(tmp_path: Path) -> None:
     assert record["stream"][-1]["test_samples"] == 58
     assert record["split"] == "the samples of test.parquet"
     methods = [method["method"] for method in record["methods"]]
-    assert methods == ["redunet", "subspace", *CLOSED_FORM]  # vectors
+    assert methods == ["redunet", "subspace", *CLOSED_FORMS]  # vectors
     assert record["missing"] == []
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
 
 from redunet import ReduNetClassifier, datasets, rivals
-from redunet.datasets import load
 from redunet.errors import SettingsError
-from redunet.experiments import Samples, class_stream, run_learners
-from redunet.experiments.compare import compare
+from redunet_lab import Samples, class_stream, run_learners
+from redunet_lab.compare import compare
+from redunet_lab.datasets import load
 from tests.means import MeansOfAll
 from tests.own_data import done
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet.experiments.compare import compare
-from redunet.experiments.methods import PAIRS_UP_TO
+from redunet_lab.compare import compare
+from redunet_lab.methods import PAIRS_UP_TO
 
 
 @pytest.mark.usefixtures("no_pictures", "one_thread")

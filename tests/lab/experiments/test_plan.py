@@ -11,8 +11,6 @@ import pytest
 import torch
 
 from redunet import FileAccessError, SettingsError
-from redunet.datasets import load
-from redunet.experiments.experiment import Plan
 from redunet.features import (
     Chain,
     FeatureMap,
@@ -24,6 +22,8 @@ from redunet.features import (
     Together,
     known_names,
 )
+from redunet_lab.datasets import load
+from redunet_lab.experiment import Plan
 
 
 @pytest.mark.parametrize("features", [name for name in known_names() if name != "pixels"])

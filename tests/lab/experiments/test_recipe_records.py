@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from redunet.experiments.methods import TITLES as NAMES
+from redunet_lab.methods import TITLES as NAMES
 from tests.records import READOUTS, RECIPES, RESULTS, ROOT, last_of_recipe, record
 
 RIVALS = ("lda", "ridge", "qda")

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from redunet import LearntFeaturesWarning, ReduNetClassifier
 from redunet.estimators.recipes import RECIPES, from_recipe
-from redunet.experiments.equivalence import file_hash
-from redunet.experiments.experiment import Experiment
+from redunet_lab.equivalence import file_hash
+from redunet_lab.experiment import Experiment
 from tests.estimators.test_exactness import same_files
 from tests.small_images import images_of
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from redunet.cli.app import main
-from redunet.experiments.paper import PAPER, REPRODUCTIONS, Reproduction
+from redunet_lab.paper import PAPER, REPRODUCTIONS, Reproduction
 
 RESULTS = Path(__file__).parents[2] / "results"
 

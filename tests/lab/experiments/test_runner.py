@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
 from redunet import ReduNetClassifier, SettingsError
-from redunet.datasets import load
-from redunet.experiments.experiment import Experiment, Plan
-from redunet.experiments.record import peak_memory
-from redunet.experiments.runner import Evaluation, run
-from redunet.experiments.tune_experiment import tune_experiment
-from redunet.experiments.tuning import held_out_rows, labels_by_components
 from redunet.features import (
     FeatureMap,
 )
 from redunet.progress import Progress, silent
-from tests.experiments.searches import tune
+from redunet_lab.datasets import load
+from redunet_lab.experiment import Experiment, Plan
+from redunet_lab.record import peak_memory
+from redunet_lab.runner import Evaluation, run
+from redunet_lab.tune_experiment import tune_experiment
+from redunet_lab.tuning import held_out_rows, labels_by_components
+from tests.lab.experiments.searches import tune
 
 PLAN = Plan(
     data="digits", n_layers=6, train_per_class=40, test_per_class=20, features="standardize"
@@ -67,7 +67,7 @@ def test_the_peak_of_memory_is_that_of_the_process_itself() -> None:
     large = np.ones(2**28, dtype=np.uint8)  # the parent's, which no child must be charged with
     assert peak_memory() > large.nbytes
     program = (
-        "from redunet.experiments.record import peak_memory; "
+        "from redunet_lab.record import peak_memory; "
         "print(peak_memory()); x = bytearray(2**27); print(peak_memory())"
     )
     few, many = map(int, subprocess.check_output([sys.executable, "-c", program]).split())
@@ -123,9 +123,9 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from redunet.experiments import runner
-from tests.experiments.searches import tune
-from tests.experiments.test_runner import network, over, stream
+from redunet_lab import runner
+from tests.lab.experiments.searches import tune
+from tests.lab.experiments.test_runner import network, over, stream
 write = runner.write_record
 for when in ("before", "after"):
     def dying(path, record):

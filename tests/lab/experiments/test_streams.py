@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from redunet.errors import SettingsError
-from redunet.experiments.streams import at_once, class_stream, moved
+from redunet_lab.streams import at_once, class_stream, moved
 
 
 def data(k: int = 10, n: int = 12) -> Any:

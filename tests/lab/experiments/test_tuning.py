@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from redunet import ReduNetClassifier, SettingsError
-from redunet.datasets import load
-from redunet.estimators import CLOSED_FORM
 from redunet.estimators.base import MomentEstimator
-from redunet.experiments.tuning import held_out_rows
 from redunet.features import Standardize
-from tests.experiments.searches import tune, tune_closed_form
-from tests.experiments.test_runner import digits_train
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.datasets import load
+from redunet_lab.tuning import held_out_rows
+from tests.lab.experiments.searches import tune, tune_closed_form
+from tests.lab.experiments.test_runner import digits_train
 from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -57,7 +57,7 @@ def test_tuning_withdraws_nothing_and_holds_one_model(
     assert learnt == [450, 150][: 1 + paper_rule]
     assert found["trained_on"].startswith("450 other training samples")
     assert ("paper" in found["chosen"]) == paper_rule == ("all (paper)" in found["trained_on"])
-    tune_closed_form(CLOSED_FORM["lda"](), X, Y, {"shrinkage": [0.1]}, **how)
+    tune_closed_form(CLOSED_FORMS["lda"](), X, Y, {"shrinkage": [0.1]}, **how)
     assert learnt[1 + paper_rule :] == [450]
 
 
@@ -83,7 +83,7 @@ def test_a_large_grid_is_drawn_from_and_the_draw_is_recorded() -> None:
 
 def test_rivals_are_drawn_for_too() -> None:
     grid = {"ridge": [1e-4, 1e-3, 1e-2, 0.1]}
-    found = tune_closed_form(CLOSED_FORM["ridge"](), X, Y, grid, per_class=15, most=2)
+    found = tune_closed_form(CLOSED_FORMS["ridge"](), X, Y, grid, per_class=15, most=2)
     assert found["tried"] == "2 of 4 combinations, drawn at random"
     assert len(found["candidates"]) == 2
 

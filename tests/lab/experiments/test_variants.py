@@ -6,8 +6,8 @@ from typing import Any
 
 from redunet.core.readouts import READOUTS
 from redunet.estimators.recipes import find
-from redunet.experiments.ablation import variants as experiments
-from redunet.experiments.experiment import Experiment, Plan
+from redunet_lab.ablation import variants as experiments
+from redunet_lab.experiment import Experiment, Plan
 
 PLAN = Plan(data="digits").changed(find("images-fast").settings)
 

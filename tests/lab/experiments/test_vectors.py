@@ -11,10 +11,10 @@ import pytest
 
 from redunet import datasets
 from redunet.errors import SettingsError
-from redunet.estimators import RanPAC
-from redunet.experiments.compare import compare
-from redunet.experiments.streams import Samples
-from redunet.report.readme import vectors_table
+from redunet_lab.closed_forms import RanPAC
+from redunet_lab.compare import compare
+from redunet_lab.report.readme import vectors_table
+from redunet_lab.streams import Samples
 from tests.own_data import done
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")

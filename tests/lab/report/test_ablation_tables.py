@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redunet.report.ablation_tables import ablations_table, ingredients_table
+from redunet_lab.report.ablation_tables import ablations_table, ingredients_table
 
 WHOLE = {
     "recipe": False,

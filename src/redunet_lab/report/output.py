@@ -1,0 +1,51 @@
+"""The report of a record: a folder of files, and what commands print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from redunet.files import make_folder, write_bytes
+from redunet.report.blocks import Figure
+from redunet.report.html import to_html
+from redunet.report.text import for_terminal, to_markdown
+from redunet_lab.report.numbers import Record
+from redunet_lab.report.sections import chapter, in_short
+
+
+def write(record: Record, folder: Path) -> list[Path]:
+    """Write a record and its report into a folder.
+
+    Parameters
+    ----------
+    record : mapping
+        Of version 2.
+    folder : Path
+        Made where it is missing.
+
+    Returns
+    -------
+    list of Path
+        What was written: ``record.json``, ``report.html``, ``report.md``, and a
+        PNG file for each figure.
+    """
+    from redunet.report.figures import png  # Matplotlib takes long to load
+
+    make_folder(folder)
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    files = {"record.json": text.encode() + b"\n"}
+    found = chapter(record)
+    figures = [b for section in found.sections for b in section.blocks if isinstance(b, Figure)]
+    names = [figure.name for figure in figures]
+    files["report.html"] = to_html([found]).encode()
+    files["report.md"] = to_markdown(found, names).encode()
+    files |= {f"{figure.name}.png": png(figure) for figure in figures}
+    for name, data in files.items():
+        write_bytes(folder / name, data)
+    return [folder / name for name in files]
+
+
+def terminal(record: Record) -> list[Any]:
+    """Rich tables and paragraphs of a record, as a command prints them."""
+    return [str(record["what"]), *for_terminal(in_short(record))]

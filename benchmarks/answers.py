@@ -24,11 +24,12 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure import Row, clock, interleaved, machine, record
-from redunet import ReduNetClassifier, datasets, from_recipe
+from redunet import ReduNetClassifier, from_recipe
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.readouts import scores_to_compare
 from redunet.estimators import LinearDiscriminant, Ridge
 from redunet.estimators.lazy import StreamingWarning
+from redunet_lab import datasets
 
 Array = NDArray[Any]
 

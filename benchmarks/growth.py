@@ -21,7 +21,7 @@ from torch import Tensor
 
 from benchmarks.measure import exponent, machine
 from benchmarks.shared_filters import CLEARED, Cuts, plain, size, stored
-from redunet import __version__, datasets
+from redunet import __version__
 from redunet.core.construction import Schedule
 from redunet.core.fused_network import FACTOR
 from redunet.core.fusion import Fusion
@@ -29,6 +29,7 @@ from redunet.core.memberships import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.readouts import read_out
+from redunet_lab import datasets
 
 RECORD = Path(__file__).parent / "results" / "growth.json"
 SEED = 0

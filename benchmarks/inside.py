@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.readme import between
-from redunet import datasets, from_recipe
+from redunet import from_recipe
 from redunet.environment import environment
 from redunet.files import write_bytes
 from redunet.report.blocks import Figure
@@ -27,6 +27,7 @@ from redunet.report.look import Look
 from redunet.report.model import model_sections
 from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, means
+from redunet_lab import datasets
 
 RECORD = Path(__file__).parent / "results" / "inside.json"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

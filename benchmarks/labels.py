@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Row, machine, record
-from redunet import ReduNetClassifier, datasets, from_recipe
+from redunet import ReduNetClassifier, from_recipe
 from redunet.estimators.lazy import StreamingWarning
+from redunet_lab import datasets
 
 RECIPES = {
     "digits": ("defaults", "directions", "embeddings", "images-fast"),

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import Row, machine, record
 from benchmarks.readme import between
-from redunet import datasets, from_recipe
+from redunet import from_recipe
 from redunet.estimators import Estimator, load
 from redunet.serve.demo import demo_model
+from redunet_lab import datasets
 from tests.fuzz.serving import interleave, kill, process
 
 RESULTS = Path(__file__).parent / "results"

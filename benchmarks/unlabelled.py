@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.measure import Row, machine, record
-from redunet import datasets, from_recipe
+from redunet import from_recipe
 from redunet.core.self_labelling import ROUNDS, SHARE
+from redunet_lab import datasets
 
 LABELS = (1, 3, 5, 10)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from redunet import datasets
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.coverage import covering
@@ -19,7 +18,7 @@ from redunet.estimators.shift_invariant import components as of_shifts
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names
 from redunet.validation import documented
-from redunet_lab import own_data
+from redunet_lab import datasets, own_data
 from redunet_lab.streams import LabelledImages, StreamSettings, Task, class_stream
 
 NETWORK = (*Settings.names(), *ShiftSettings.names())

@@ -10,9 +10,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from redunet import datasets
 from redunet.errors import DataError, SettingsError
 from redunet.features import FeatureSettings, Flatten, Scattering, Upright
+from redunet_lab import datasets
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5), dtype=np.uint8)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet import datasets
 from redunet.encoders import open_encoder
 from redunet.encoders.fitting import fitted_arrays
 from redunet.errors import DataError, SettingsError
+from redunet_lab import datasets
 from redunet_lab.experiment import Experiment
 from redunet_lab.streams import Samples
 from tests.own_data import done

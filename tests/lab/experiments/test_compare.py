@@ -14,10 +14,9 @@ import pytest
 import safetensors.torch
 from typer.testing import CliRunner
 
-from redunet import datasets, rivals
 from redunet.cli.app import main
 from redunet.errors import SettingsError
-from redunet_lab import paper
+from redunet_lab import baselines, datasets, paper
 from redunet_lab.closed_forms import CLOSED_FORMS
 from redunet_lab.compare import compare
 from redunet_lab.datasets import digits
@@ -46,8 +45,8 @@ def small(monkeypatch: pytest.MonkeyPatch, no_pictures: None) -> None:
     monkeypatch.setitem(paper.SETTINGS, "digits", SMALL)
     for key, rival in (("finetune", Means), ("joint", AtOnce), ("er", MeansOfAll)):
         settings = staticmethod(lambda data: {"backbone": "mlp", "epochs": 2})
-        about = {"title": rivals.GRADIENT[key].title, "usual_settings": settings}
-        monkeypatch.setitem(rivals.GRADIENT, key, type(rival.__name__, (rival,), about))
+        about = {"title": baselines.GRADIENT[key].title, "usual_settings": settings}
+        monkeypatch.setitem(baselines.GRADIENT, key, type(rival.__name__, (rival,), about))
     monkeypatch.setattr(Means, "taught", [])
 
 
@@ -341,7 +340,7 @@ def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> No
 def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(datasets.LOADERS, "digits", few_digits)
     monkeypatch.setitem(paper.SETTINGS, "digits", SMALL)
-    changes = {method: {"epochs": 2} for method in rivals.GRADIENT}
+    changes = {method: {"epochs": 2} for method in baselines.GRADIENT}
     record = compare("digits", tmp_path, changes=changes, device="cpu")
     assert record["missing"] == []
     assert (tmp_path / "accuracy.png").stat().st_size > 1000
@@ -353,7 +352,7 @@ def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert all(0 <= task["accuracy"] <= 1 for task in run["tasks"])
         kept = run["tasks"][-1]["bytes"]
         assert (kept["exemplars"] > 0) is (name in ("icarl", "er", "derpp"))
-        assert (kept["moments"] > 0) is (name not in rivals.GRADIENT)
-        assert (kept["parameters"] > 0) is (name in rivals.GRADIENT)
+        assert (kept["moments"] > 0) is (name not in baselines.GRADIENT)
+        assert (kept["parameters"] > 0) is (name in baselines.GRADIENT)
     for name in ("redunet", *CLOSED):
         assert methods[name]["runs"][0]["tasks"][-1]["accuracy"] > 0.7

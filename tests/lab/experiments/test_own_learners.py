@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
 
-from redunet import ReduNetClassifier, datasets, rivals
+from redunet import ReduNetClassifier
 from redunet.errors import SettingsError
-from redunet_lab import Samples, class_stream, run_learners
+from redunet_lab import Samples, baselines, class_stream, datasets, run_learners
 from redunet_lab.compare import compare
 from redunet_lab.datasets import load
 from tests.means import MeansOfAll
@@ -92,7 +92,7 @@ def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.M
             changes={"redunet": {"n_layers": 1}},
         )
     finally:
-        rivals.GRADIENT.pop("last_task", None)
+        baselines.GRADIENT.pop("last_task", None)
         datasets.LOADERS.pop("digits_again", None)
         datasets.TITLES.pop("digits_again", None)
     done("report", "runs/wine/record.json", "-o", "page.html")
@@ -122,12 +122,12 @@ class Nearest(MeansOfAll):
 
 def test_a_method_and_a_data_set_are_registered_from_outside(tmp_path: Path) -> None:
     try:
-        rivals.register(Nearest)
+        baselines.register(Nearest)
         datasets.register("mine", lambda folder: load("digits"), title="My digits")
         words = ("--methods", "redunet,nearest", "--set", "n_layers=2", "--set", "nearest.epochs=3")
         done("compare", "--data", "mine", *words, "--out", tmp_path)
     finally:
-        rivals.GRADIENT.pop("nearest", None)
+        baselines.GRADIENT.pop("nearest", None)
         datasets.LOADERS.pop("mine", None)
         datasets.TITLES.pop("mine", None)
     record = json.loads((tmp_path / "record.json").read_text())
@@ -139,7 +139,7 @@ def test_a_method_and_a_data_set_are_registered_from_outside(tmp_path: Path) -> 
     assert own["raw_data_kept"] is True
     assert "nearest of a few" in (tmp_path / "report.md").read_text()
     with pytest.raises(SettingsError, match="expected a class attribute kind"):
-        rivals.register(type("Nameless", (), {}))
+        baselines.register(type("Nameless", (), {}))
 
 
 COMMANDS = {

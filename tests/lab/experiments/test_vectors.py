@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from redunet import datasets
 from redunet.errors import SettingsError
+from redunet_lab import datasets
 from redunet_lab.closed_forms import RanPAC
 from redunet_lab.compare import compare
 from redunet_lab.report.readme import vectors_table

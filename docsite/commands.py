@@ -29,6 +29,8 @@ def page() -> str:
     assert isinstance(group, click.Group)
     panels: dict[str, list[tuple[str, click.Command]]] = {}
     for name, command in group.commands.items():
+        if command.hidden:  # told of in the help of another command
+            continue
         panels.setdefault(str(getattr(command, "rich_help_panel", "")), []).append((name, command))
     parts = [_HEAD]
     for panel, commands in panels.items():
@@ -37,6 +39,8 @@ def page() -> str:
     for commands in panels.values():
         for name, command in commands:
             parts += list(_sections(f"redunet {name}", command, 2))
+            if on_data := group.commands.get(f"{name}-data"):
+                parts += list(_sections(f"redunet {name} --data NAME", on_data, 2))
     return "\n".join(parts)
 
 

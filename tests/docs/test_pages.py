@@ -92,14 +92,18 @@ def test_the_page_of_commands_is_current() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     reference = "".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
-    named = set(re.findall(r"^::: redunet\.([\w.]+)$", reference, re.MULTILINE))
+    named = set(re.findall(r"^::: redunet(?:_lab)?\.([\w.]+)$", reference, re.MULTILINE))
     assert set(redunet.__all__) - {"__version__"} <= {name.rpartition(".")[2] for name in named}
-    for module in ("estimators", "features", "encoders", "experiments", "datasets", "export"):
-        public = __import__(f"redunet.{module}", fromlist=["__all__"])
+    packages = {
+        "redunet": ("estimators", "features", "encoders", "export"),
+        "redunet_lab": ("closed_forms", "datasets"),
+    }
+    for package, module in [(one, name) for one, names in packages.items() for name in names]:
+        public = __import__(f"{package}.{module}", fromlist=["__all__"])
         for name in public.__all__:
             if callable(getattr(public, name)):
                 known = {f"{module}.{name}", name} & named
-                assert known or name == "Estimator", f"redunet.{module}.{name}"
+                assert known or name == "Estimator", f"{package}.{module}.{name}"
 
 
 def test_public_names_have_an_example() -> None:

@@ -52,11 +52,11 @@ def test_names_that_people_use_and_short_ones() -> None:
         "ridge",
         "quadratic-discriminant",
         "pairwise-discriminant",
-        "slda",
         "air",
         "fecam",
-        "ranpac",
         "klda",
+        "ranpac",
+        "slda",
         "shift-invariant",
     ]
     for name, kind in {"linear-discriminant": "lda", "nearest-mean": "ncm"}.items():

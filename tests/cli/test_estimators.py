@@ -93,7 +93,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     data, model = write_npz(tmp_path / "all", ALL), tmp_path / "model"
     assert refused("learn", model, data, "--estimator", "svm") == (
         "expected an estimator among redunet, nearest-mean, linear-discriminant, ridge, "
-        "quadratic-discriminant, pairwise-discriminant, slda, air, fecam, ranpac, klda, "
+        "quadratic-discriminant, pairwise-discriminant, air, fecam, klda, ranpac, slda, "
         "shift-invariant, "
         "got 'svm'"
     )

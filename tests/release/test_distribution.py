@@ -32,7 +32,9 @@ def test_they_hold_what_they_should(dist: tuple[Path, Path]) -> None:
         inside = set(file.namelist())
         metadata = message_from_bytes(file.read(f"redunet-{__version__}.dist-info/METADATA"))
     source = ROOT / "src"
-    parts = [one for one in source.glob("redunet/**/*") if one.is_file()]
+    parts = [
+        one for one in source.glob("redunet*/**/*") if one.is_file() and "egg-info" not in str(one)
+    ]
     wanted = {one.relative_to(source).as_posix() for one in parts if "__pycache__" not in one.parts}
     info = f"redunet-{__version__}.dist-info/"
     assert {name for name in inside if not name.startswith(info)} == wanted

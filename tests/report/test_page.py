@@ -340,7 +340,9 @@ def test_what_is_neither_is_one_line(digits: Path, tmp_path: Path) -> None:
     mnist = str(RESULTS / "mnist.json")
     assert "expected a model to show --samples of" in said(mnist, "--samples", "digits")
     assert "expected --rows of samples, got none" in said(str(digits), "--rows", "1")
-    assert "and no data set among digits" in said(str(digits), "--samples", "digit")
+    assert "and no data set among cifar10, clinc150, digits" in said(
+        str(digits), "--samples", "digit"
+    )
     assert "rows from 0 to 598 of digits, got 599" in (
         said(str(digits), "--samples", "digits", "--rows", "599")
     )

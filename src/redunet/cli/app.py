@@ -124,6 +124,6 @@ def report(
     say(f"Wrote {out}, {size / 1e6:.1f} MB{pictures}")
 
 
-# Installed packages add commands. One called NAME-data is NAME where the words have --data.
+# Installed packages add commands. NAME-data is NAME where an option of it alone is given.
 for entry in entry_points(group="redunet.commands"):
     entry.load()(main, entry.name)

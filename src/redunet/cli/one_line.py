@@ -86,16 +86,16 @@ class OneLineErrors(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """The command that the words ask for, unless it is not for so many processes."""
-        on_data = f"{args[0]}-data"
-        if any(one.partition("=")[0] == "--data" for one in args) and self.get_command(
-            ctx, on_data
-        ):
-            _, command, rest = super().resolve_command(ctx, [on_data, *args[1:]])
-            found = (args[0], command, rest)
-        else:
-            found = super().resolve_command(ctx, args)
-        check_command(found[0] or "")
-        return found
+        name, command, rest = super().resolve_command(ctx, args)
+        # Another command of that name has the options that this one lacks.
+        on_data = self.get_command(ctx, f"{name}-data")
+        if command is not None and on_data is not None:
+            known = {option for one in command.params for option in one.opts}
+            its = {option for one in on_data.params for option in one.opts}
+            if {word.partition("=")[0] for word in rest} & (its - known):
+                command = on_data
+        check_command(name or "")
+        return name, command, rest
 
     def get_params(self, ctx: Any) -> Any:
         """The options of the program itself."""

@@ -157,7 +157,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 
 
 def test_the_words_about_the_records_are_the_records() -> None:
-    results = Path(__file__).parents[2] / "results"
+    results = Path(__file__).parents[3] / "results"
     words = " ".join((results / "README.md").read_text(encoding="utf-8").split())
 
     def candidates(data: str, method: str) -> Any:
@@ -185,7 +185,7 @@ def test_the_words_about_the_records_are_the_records() -> None:
 
 @pytest.mark.parametrize("data", [data for recipe, data in CHOSEN if recipe is None])
 def test_comparisons_take_what_was_chosen(data: str) -> None:
-    results = Path(__file__).parents[2] / "results" / "tune"
+    results = Path(__file__).parents[3] / "results" / "tune"
     for method, settings in CHOSEN[None, data].items():
         record = json.loads((results / f"closed-form-{data}-{method}.json").read_text())
         best = record["chosen"]["held_out"]

@@ -17,7 +17,7 @@ from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def test_twenty_five_orders_of_digits_give_one_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from redunet.cli.app import main
 from redunet_lab.paper import PAPER, REPRODUCTIONS, Reproduction
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 SMALL = Reproduction(
     "A small stand-in",
@@ -186,7 +186,10 @@ def test_a_plan_of_ones_own_from_a_file_and_words(tmp_path: Path) -> None:
         (["run", "--data", "imagenet"], "There is no data set 'imagenet'"),
         (["run", "--set", "n_components=64"], "expected n_components below n_features = 64"),
         (["run", "--device", "abacus"], "expected a device that PyTorch can use here"),
-        (["tune", "--search", "depth=3"], "expected settings among n_layers, eps"),
+        (
+            ["tune", "--data", "digits", "--search", "depth=3"],
+            "expected settings among n_layers, eps",
+        ),
         (["tune", "--components", "64,99"], "expected numbers of components below"),
     ],
 )

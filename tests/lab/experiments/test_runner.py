@@ -144,7 +144,7 @@ for when in ("before", "after"):
 
 
 def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path) -> None:
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     paths = filter(None, (root, os.environ.get("PYTHONPATH")))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-c", KILLED, str(tmp_path)]

@@ -65,7 +65,8 @@ def test_it_works_with_the_lowest_versions(wheel: Path, tmp_path: Path) -> None:
     python = new(tmp_path / "env", PYTHON, torch=not OWN_TORCH)
     # The lowest versions are those of what is asked for: of the requirements themselves.
     needs = ROOT / "pyproject.toml"
-    install(python, wheel, "--requirement", needs, "--resolution", "lowest-direct")
+    # PyTorch needs some of them too, and has brought their newest versions.
+    install(python, wheel, "--requirement", needs, "--resolution", "lowest-direct", "--upgrade")
     found = versions(python)
     for name, version in LOWEST:
         if name in found:

@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test lint types imports unit avalanche release federation fuzz bench growth tables docs screenshots pictures format clean
+.PHONY: help setup browser demo demo-dask test test-slow lint types imports unit avalanche release federation fuzz bench growth tables docs screenshots pictures format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ imports: setup
 # Three processes of one thread each, for two cores: some tests wait for processes of their own.
 unit: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3
+
+test-slow: setup browser avalanche release ## What takes longer: browser, Flower, storms of signals, attacks, Avalanche, release
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 -m slow
 
 # Beside .venv, whose packages it sees: Avalanche needs many that nothing else here does.
 avalanche: setup ## Test the adapter of Avalanche with Avalanche itself

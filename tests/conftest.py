@@ -28,6 +28,25 @@ patches._PATCHES = 3_000
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SLOW = (
+    "tests/cli/test_fuzz.py",
+    "tests/cli/test_interrupts.py",
+    "tests/distributed/test_flower",
+    "tests/fuzz/",
+    "tests/report/test_browser.py",
+    "tests/serve/test_page.py",
+    "tests/test_files.py::test_storms",
+)
+"""What `make test-slow` runs: a browser, Flower, storms of signals, attacks."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 # Nothing that is loaded to collect tests is garbage, and to look for it takes seconds.
 gc.disable()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +37,7 @@ def main(folder: Path, device: str) -> None:
 
 def forked(n: int, folder: Path, device: str) -> int:
     """Run main in n ranks without torchrun, which have loaded PyTorch once; how many failed."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    os.environ.update(place, WORLD_SIZE=str(n))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(n))
     children = []
     for rank in range(n):
         pid = os.fork()
@@ -53,6 +53,14 @@ def forked(n: int, folder: Path, device: str) -> int:
                 os._exit(status)
         children.append(pid)
     return sum(os.waitpid(pid, 0)[1] != 0 for pid in children)
+
+
+def free_port() -> int:
+    """A port below those that systems hand out: no other test is given it meanwhile."""
+    for port in random.Random(os.getpid()).sample(range(20_000, 32_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("no free port was found")
 
 
 if __name__ == "__main__":

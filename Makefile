@@ -69,7 +69,7 @@ release: setup ## Write wheel, sdist and bill of materials to dist/, tried in fr
 federation: setup ## Run a federation of real Flower processes: withdrawal, masks, a killed client
 	$(BIN)/python -m tests.distributed.flower_deployment
 
-fuzz: setup ## Attack models, files and processes for some minutes
+fuzz: setup ## Attack models, files and processes: hours on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 
 bench: setup ## Measure speed against the machine's limits, on a quiet machine, for half an hour; needs mnist and clinc150

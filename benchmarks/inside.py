@@ -20,13 +20,13 @@ from PIL import Image
 from benchmarks.readme import between
 from redunet import from_recipe
 from redunet.environment import environment
-from redunet.files import write_bytes
 from redunet.report.blocks import Figure
 from redunet.report.figures import png
 from redunet.report.look import Look
 from redunet.report.model import model_sections
 from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, means
+from redunet.safety.files import write_bytes
 from redunet_lab import datasets
 
 RECORD = Path(__file__).parent / "results" / "inside.json"

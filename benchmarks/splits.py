@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import machine
 from benchmarks.readme import between
 from redunet import ReduNetClassifier, from_recipe
-from redunet.files import write_bytes
+from redunet.safety.files import write_bytes
 from redunet_lab.datasets import clinc150
 
 RECORD = Path(__file__).parent / "results" / "splits-clinc150.json"

@@ -36,7 +36,7 @@ from redunet.estimators.inspection import at_depth
 from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.validation_samples import standard_error
-from redunet.files import write_bytes
+from redunet.safety.files import write_bytes
 from redunet_lab.experiment import Experiment
 from redunet_lab.streams import pooled
 from redunet_lab.tuning import held_out_rows

@@ -15,8 +15,8 @@ from matplotlib.ticker import NullLocator
 
 from benchmarks.readme import between
 from benchmarks.widths import CLOSED, NETWORK, RESULTS, SAME
-from redunet.files import write_bytes
 from redunet.report.drawing import MUTED, RULE, TEXT
+from redunet.safety.files import write_bytes
 from redunet_lab.report.record_figures import STYLES
 
 DOCS = Path(__file__).parent.parent / "docs"

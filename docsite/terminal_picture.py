@@ -21,7 +21,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 from sklearn.datasets import load_wine
 
-from redunet.files import write_bytes
+from redunet.safety.files import write_bytes
 
 COLUMNS = 84
 

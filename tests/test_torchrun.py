@@ -39,7 +39,7 @@ def test_the_first_that_asks_is_the_one_to_speak(
 
 PROGRAM = """
 import ctypes, os, signal, sys, threading
-from redunet import interrupts
+from redunet.safety import interrupts
 interrupts.listen()
 from redunet.cli import on_ranks, streams
 on_ranks.GRACE_SECONDS = 0.2

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from redunet.estimators.lazy import StreamingWarning
     from redunet.estimators.offloading import offload
     from redunet.estimators.recipes import from_recipe
-    from redunet.estimators.shift_invariant import ShiftInvariantClassifier
+    from redunet.shift_invariant.classifier import ShiftInvariantClassifier
 
 _HOMES = {
     "AbstractLayer": "core.layer",
@@ -70,7 +70,7 @@ _HOMES = {
     "ReducedLayer": "core.reduced_space",
     "Schedule": "core.construction",
     "SettingsError": "errors",
-    "ShiftInvariantClassifier": "estimators.shift_invariant",
+    "ShiftInvariantClassifier": "shift_invariant.classifier",
     "StreamingWarning": "estimators.lazy",
     "build_network": "core.network",
     "extend_network": "core.network",

@@ -11,7 +11,7 @@ from typing import Any
 
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.metrics import calibration_error
-from redunet.files import make_folder
+from redunet.safety.files import make_folder
 from redunet_lab import report
 from redunet_lab.datasets import load
 from redunet_lab.equivalence import file_hash, joint_check

@@ -13,10 +13,10 @@ from redunet.estimators.coverage import covering
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
-from redunet.estimators.shift_invariant import ShiftInvariantClassifier, ShiftSettings
-from redunet.estimators.shift_invariant import components as of_shifts
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names
+from redunet.shift_invariant.classifier import ShiftInvariantClassifier, ShiftSettings
+from redunet.shift_invariant.classifier import components as of_shifts
 from redunet.validation import documented
 from redunet_lab import datasets, own_data
 from redunet_lab.streams import LabelledImages, StreamSettings, Task, class_stream

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data import Wanted, open_source
 from redunet.errors import DataError
-from redunet.user_data import Wanted, open_source
 from redunet_lab.streams import Samples
 
 TEST_SHARE, SPLIT_SEED = 0.25, 0

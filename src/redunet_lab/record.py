@@ -16,7 +16,7 @@ from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.estimators import metrics
 from redunet.estimators.model_file import is_of_moments
-from redunet.files import write_bytes
+from redunet.safety.files import write_bytes
 from redunet_lab.experiment import with_defaults
 
 VERSION = 2

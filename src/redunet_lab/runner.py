@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 
 from redunet.errors import ReduNetError
 from redunet.estimators import metrics, storage
-from redunet.files import make_folder
 from redunet.progress import Progress, silent
+from redunet.safety.files import make_folder
 from redunet_lab.record import (
     bytes_by_kind,
     peak_device_memory,

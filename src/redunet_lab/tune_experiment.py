@@ -15,8 +15,8 @@ from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.candidates import SEARCHED
 from redunet.estimators.settings import resolve_device
 from redunet.features import FeatureMap
-from redunet.files import make_folder
 from redunet.progress import Progress, silent
+from redunet.safety.files import make_folder
 from redunet.validation import one_of
 from redunet_lab.closed_forms import CLOSED_FORMS
 from redunet_lab.experiment import FEATURES, NETWORK, Experiment

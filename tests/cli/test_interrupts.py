@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redunet import interrupts
+from redunet.safety import interrupts
 from tests.fuzz.interrupts import sigint_storm
 
 
@@ -50,7 +50,7 @@ def test_an_interruption_is_never_lost(where: str) -> None:
     body = "\n    ".join(PROGRAMS[where].splitlines())
     program = f"""
 import contextlib, os, signal, sys
-from redunet import interrupts
+from redunet.safety import interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
 interrupts.listen()
 import redunet.cli.app as app
@@ -72,7 +72,7 @@ sys.exit(code)
 def test_where_the_caller_has_it_ignored_it_stays_ignored() -> None:
     program = """
 import os, signal
-from redunet import interrupts
+from redunet.safety import interrupts
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 interrupts.listen()
 os.kill(os.getpid(), signal.SIGINT)

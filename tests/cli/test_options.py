@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from redunet import interrupts
 from redunet.cli import options
 from redunet.cli.terminal import Screen
+from redunet.safety import interrupts
 
 
 def printed(

@@ -208,7 +208,7 @@ def test_no_space_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("redunet.lock.json.dumps", full)
+    monkeypatch.setattr("redunet.safety.lock.json.dumps", full)
     assert "No space left" in refused("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
     assert not list(tmp_path.glob(".*"))
 
@@ -239,7 +239,7 @@ def test_ctrl_c_tells_what_became_of_the_model(
         held.write('{"process": 7}')
         held.flush()
         fcntl.flock(held, fcntl.LOCK_EX)
-        patch.setattr("redunet.lock.time.sleep", stop_waiting)
+        patch.setattr("redunet.safety.lock.time.sleep", stop_waiting)
         result = redunet("forget", path, "ant")
     assert result.exit_code == 1
     assert result.stderr == (

@@ -211,7 +211,7 @@ def at_once(commands: list[list[str]]) -> list[int]:
     """Run each command in a process of its own; how they ended."""
     from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.user_data import model_answers, model_changes
+    from redunet.data import model_answers, model_changes
 
     assert model_answers, (lines, model_changes)  # loaded once, not by each child
     children = []
@@ -230,7 +230,7 @@ def limited(folder: str) -> None:
     """Learn files that this process may not hold in memory."""
     from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.user_data import model_changes
+    from redunet.data import model_changes
 
     assert lines, model_changes  # loaded before the limit is set
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from redunet import ReduNetClassifier
 from redunet.cli.terminal import Screen, note, say_json
-from redunet.user_data import model_changes
+from redunet.data import model_changes
 from tests.own_data import IMAGES, done, redunet, refused, write_images
 
 HOSTILE = "a\x1b]0;owned\x07[bold]b[/]\x9b2J\u202ec\u2028\udcff"

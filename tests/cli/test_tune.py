@@ -11,7 +11,7 @@ import pytest
 
 from redunet import ReduNetClassifier
 from redunet.estimators import load
-from redunet.interrupts import message
+from redunet.safety.interrupts import message
 from tests.own_data import WORDS, WRITERS, done, redunet, refused, write_csv, write_npz
 
 pytestmark = pytest.mark.usefixtures("one_thread")

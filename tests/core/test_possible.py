@@ -16,8 +16,8 @@ from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.possible import check, pair_above
-from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.moments import ShiftMoments
+from redunet.shift_invariant.layout import Layout
+from redunet.shift_invariant.moments import ShiftMoments
 
 
 def table(n: int, d: int, rank: int, seed: int = 0, label: str = "ant") -> ClassMoments:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from redunet.data import Wanted, arrays, open_source
 from redunet.errors import DataError
-from redunet.untrusted import open_regular
-from redunet.user_data import Wanted, arrays, open_source
+from redunet.safety.untrusted import open_regular
 from tests.cli.test_faults import described, npy
 from tests.own_data import (
     IMAGES,

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from redunet import ReduNetClassifier
-from redunet.user_data import csv_layout
+from redunet.data import csv_layout
 from tests.own_data import done, redunet, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")

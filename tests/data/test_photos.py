@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
+from redunet.data import model_changes
+from redunet.data.pixels import BadImageError, pixels, resized
 from redunet.errors import ModelFileError
 from redunet.estimators import storage
-from redunet.user_data import model_changes
-from redunet.user_data.pixels import BadImageError, pixels, resized
 from tests.own_data import done, png, redunet, refused, write_csv, write_images, write_npz
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -10,10 +10,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from redunet.data import Wanted, open_source
+from redunet.data.source import reading
+from redunet.data.tables import _Table
 from redunet.errors import DataError, FileAccessError
-from redunet.user_data import Wanted, open_source
-from redunet.user_data.source import reading
-from redunet.user_data.tables import _Table
 from tests.own_data import COLUMNS, done, redunet, refused, table, write_csv
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 
 from redunet import DataError, ModelFileError, ReduNetClassifier, SettingsError
 from redunet.cli.app import main
+from redunet.data import model_changes
+from redunet.data.model_receipts import known_copies, verify
+from redunet.data.source import Wanted
 from redunet.estimators import NearestMean, load
 from redunet.estimators.receipts import Receipts, sample_hashes
 from redunet.features import Standardize
-from redunet.journal import DONE, NOT_DONE, UNKNOWN, Journal, canonical
-from redunet.untrusted import file_sha256
-from redunet.user_data import model_changes
-from redunet.user_data.model_receipts import known_copies, verify
-from redunet.user_data.source import Wanted
+from redunet.safety.journal import DONE, NOT_DONE, UNKNOWN, Journal, canonical
+from redunet.safety.untrusted import file_sha256
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)

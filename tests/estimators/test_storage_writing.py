@@ -29,7 +29,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from redunet import FileAccessError, ReduNetClassifier, files
+from redunet import FileAccessError, ReduNetClassifier
+from redunet.safety import files
 from tests.conftest import classes_on_subspaces
 from tests.estimators.test_storage import ROOT, TINY, X, file_of, fresh, refusal, y
 

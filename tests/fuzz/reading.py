@@ -27,8 +27,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from PIL import Image
 
+from redunet.data import Wanted, open_source
 from redunet.errors import ReduNetError
-from redunet.user_data import Wanted, open_source
 from redunet_lab.datasets import bounded, idx
 
 LONGEST_S = 60

@@ -20,12 +20,12 @@ import numpy as np
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from redunet.data import model_changes
+from redunet.data.model_receipts import verify
 from redunet.errors import ReduNetError
 from redunet.estimators import NearestMean
 from redunet.estimators.receipts import Receipts
-from redunet.journal import canonical
-from redunet.user_data import model_changes
-from redunet.user_data.model_receipts import verify
+from redunet.safety.journal import canonical
 
 Random = np.random.Generator
 Forge = Callable[[bytes, Random], bytes]

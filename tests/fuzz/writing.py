@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from redunet.files import write_bytes, writing
-from redunet.lock import changing
+from redunet.safety.files import write_bytes, writing
+from redunet.safety.lock import changing
 
 _PROCESSES = 4
 
@@ -151,7 +151,7 @@ def _end_commands(n: int, commands: Sequence[tuple[Sequence[str], Sequence[str]]
 
     from redunet import interrupts
     from redunet.cli import app, lines, process
-    from redunet.user_data import model_changes
+    from redunet.data import model_changes
 
     assert app, (lines, model_changes)  # loaded once, not by each command
     rng, faults = random.Random(0), 0

@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from redunet import FileAccessError, files
-from redunet.files import refuse_overwriting, write_bytes, writing
+from redunet import FileAccessError
+from redunet.safety import files
+from redunet.safety.files import refuse_overwriting, write_bytes, writing
 from tests.estimators.test_storage_writing import listing, powerless
 from tests.fuzz.writing import STORMS
 
@@ -107,7 +108,7 @@ def test_a_device_is_written_into(tmp_path: Path) -> None:
     assert (tmp_path / "null").is_symlink()
 
 
-WRITER = "import sys; from redunet.files import write_bytes as w; w(sys.argv[1], b'new')"
+WRITER = "import sys; from redunet.safety.files import write_bytes as w; w(sys.argv[1], b'new')"
 
 
 def in_a_process(program: str, *words: object, shell: str = '"$@"') -> str:
@@ -137,7 +138,7 @@ def test_open_descriptors_are_written_into(tmp_path: Path) -> None:
 
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from redunet.files import writing\n"
+        "import os, sys; from redunet.safety.files import writing\n"
         "with writing(sys.argv[1]) as file:\n"
         "    assert file.fileno() > 2\n"
         "    for stream in (0, 1, 2):\n"

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redunet import BusyError, DataError, FileAccessError
-from redunet.journal import CHANGE, DONE, NOT_DONE, Journal, canonical, changes
+from redunet.safety.journal import CHANGE, DONE, NOT_DONE, Journal, canonical, changes
 
 
 def written(path: Path, outcomes: str = "ddn") -> bytes:

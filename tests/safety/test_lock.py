@@ -14,8 +14,8 @@ import pytest
 
 from redunet import FileAccessError
 from redunet.errors import BusyError
-from redunet.files import write_bytes
-from redunet.lock import changing
+from redunet.safety.files import write_bytes
+from redunet.safety.lock import changing
 from tests.estimators.test_storage_writing import listing, powerless
 
 

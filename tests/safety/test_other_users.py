@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from redunet.data import model_changes
 from redunet.estimators import NearestMean
 from redunet.estimators.receipts import Receipts
-from redunet.user_data import model_changes
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may become another user"
@@ -33,7 +33,7 @@ from typer.testing import CliRunner
 from redunet.cli.app import main
 from redunet.errors import FileAccessError
 from redunet.estimators import NearestMean
-from redunet.lock import changing
+from redunet.safety.lock import changing
 
 def run(*words):
     done = CliRunner().invoke(main, [str(word) for word in words])

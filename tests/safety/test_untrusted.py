@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from redunet.errors import DataError, FileAccessError
-from redunet.untrusted import open_regular
+from redunet.safety.untrusted import open_regular
 
 
 def test_a_file_is_opened_through_a_link(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "pread", "pwri
 if sys.argv[1] == "imports":
     import redunet
     for package in (redunet, importlib.import_module("redunet.cli"), importlib.import_module(
-            "redunet.estimators"), importlib.import_module("redunet.user_data")):
+            "redunet.estimators"), importlib.import_module("redunet.data")):
         for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             if not found.ispkg and not found.name.endswith("__main__"):
                 importlib.import_module(found.name)

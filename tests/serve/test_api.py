@@ -17,13 +17,13 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
+from redunet.data.model_receipts import verify
 from redunet.estimators import Estimator, NearestMean, load
 from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten
 from redunet.serve.served import Served
 from redunet.serve.server import Options, Server
 from redunet.serve.versions import Found, built
-from redunet.user_data.model_receipts import verify
 from tests.serve.running import CENTRES, RNG, TOKEN, Client, X, Y, serving, small_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")

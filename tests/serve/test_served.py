@@ -17,15 +17,15 @@ import pytest
 from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
+from redunet.data.model_receipts import verify
 from redunet.errors import BusyError
 from redunet.estimators import Estimator, load
 from redunet.estimators.receipts import Receipts
-from redunet.journal import DONE, Journal, Line, changes
-from redunet.lock import changing
+from redunet.safety.journal import DONE, Journal, Line, changes
+from redunet.safety.lock import changing
 from redunet.serve.idempotency import Keys, Request
 from redunet.serve.served import Served
 from redunet.serve.versions import NO_FACTS
-from redunet.user_data.model_receipts import verify
 from tests.fuzz.serving import process
 from tests.serve.running import X, Y, serving, small_model
 

@@ -20,14 +20,14 @@ from redunet.core.memberships import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.readouts import NearestSubspace
-from redunet.core.shifts.correlation import Correlator, primes_for
-from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.moment import MAX_COUNT, ShiftMoment
-from redunet.core.shifts.moments import ShiftMoments
-from redunet.core.shifts.network import build_shift_network
-from redunet.core.shifts.predictive import new_samples
-from redunet.core.shifts.readouts import NearestShiftSubspace, ShiftCodingLength
 from redunet.errors import DataError, SettingsError
+from redunet.shift_invariant.correlation import Correlator, primes_for
+from redunet.shift_invariant.layout import Layout
+from redunet.shift_invariant.moment import MAX_COUNT, ShiftMoment
+from redunet.shift_invariant.moments import ShiftMoments
+from redunet.shift_invariant.network import build_shift_network
+from redunet.shift_invariant.predictive import new_samples
+from redunet.shift_invariant.readouts import NearestShiftSubspace, ShiftCodingLength
 from tests import reference
 
 LAYOUTS = [Layout(3, (5,)), Layout(2, (6,)), Layout(2, (3, 4)), Layout(1, (2, 3, 2))]

@@ -39,8 +39,8 @@ def card(
         redunet card birds.safetensors --record evaluation.json -o birds/README.md
     """
     from redunet.errors import FileAccessError
-    from redunet.files import write_bytes
     from redunet.report.card import card as written
+    from redunet.safety.files import write_bytes
 
     if out.exists() and not force:
         raise FileAccessError(

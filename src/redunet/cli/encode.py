@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from redunet import interrupts
 from redunet.cli.answers import Json, Quiet, progress_of, say_found
 from redunet.cli.options import Device
 from redunet.cli.own_data import Label, SkipBad, Text, wanted_of
+from redunet.safety import interrupts
 
 
 def encode(
@@ -51,9 +51,9 @@ def encode(
         redunet learn intents.safetensors vectors.parquet --recipe embeddings
     """
     from redunet.cli import lines
-    from redunet.files import refuse_overwriting
-    from redunet.user_data import open_source
-    from redunet.user_data.vectors_file import write_vectors
+    from redunet.data import open_source
+    from redunet.data.vectors_file import write_vectors
+    from redunet.safety.files import refuse_overwriting
 
     refuse_overwriting(out, [data])
     with progress_of(quiet) as progress, interrupts.outcome(out):

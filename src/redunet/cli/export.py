@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from redunet import interrupts
 from redunet.cli.answers import Json, Quiet, progress_of, say_found
 from redunet.cli.options import Device, Memory, Offload
 from redunet.cli.own_data import EncoderName, Label, SkipBad, Text, wanted_of
+from redunet.safety import interrupts
 
 
 def export(
@@ -67,8 +67,8 @@ def export(
         redunet export birds.safetensors -o birds.onnx --samples test-photos/
     """
     from redunet.cli import lines
-    from redunet.files import refuse_overwriting
-    from redunet.user_data import model_export
+    from redunet.data import model_export
+    from redunet.safety.files import refuse_overwriting
 
     refuse_overwriting(out, [model, *(samples or []), *([label] if label else [])])
     with progress_of(quiet) as progress, interrupts.outcome(out):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from redunet import interrupts, torchrun
+from redunet import torchrun
 from redunet.cli.answers import Json, Quiet, progress_of, say_found, say_notes, teller
 from redunet.cli.card import card
 from redunet.cli.encode import encode
@@ -31,6 +31,7 @@ from redunet.cli.receipts import Receipt, SignKey, receipts_of
 from redunet.cli.serve import serve
 from redunet.cli.unlabelled import calibrate
 from redunet.errors import SettingsError
+from redunet.safety import interrupts
 from redunet.text import csv_cell, shown
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
@@ -105,7 +106,7 @@ def learn(
             --encoder minilm
     """
     from redunet.cli import lines
-    from redunet.user_data import model_changes
+    from redunet.data import model_changes
     from redunet.validation import settings_in_file
 
     given = settings_in_file(config) if config else {}
@@ -191,9 +192,9 @@ def predict(
     """
     from redunet.cli import lines
     from redunet.cli.unlabelled import threshold_of
+    from redunet.data import model_answers, prediction_file
     from redunet.estimators import load
-    from redunet.files import refuse_overwriting
-    from redunet.user_data import model_answers, prediction_file
+    from redunet.safety.files import refuse_overwriting
 
     if top > 1 and scores:
         raise SettingsError("expected --top or --scores, got both: --scores writes every score")
@@ -249,8 +250,8 @@ def evaluate(
         redunet evaluate birds.safetensors test-photos/
     """
     from redunet.cli import lines
+    from redunet.data import model_answers
     from redunet.estimators import load
-    from redunet.user_data import model_answers
 
     with progress_of(quiet) as progress:
         known = load(model, device, memory)
@@ -281,14 +282,14 @@ def forget(
         redunet forget birds.safetensors magpie
     """
     from redunet.cli import lines
-    from redunet.user_data import model_changes
+    from redunet.data import model_changes
 
     if bool(classes) == unlabelled:
         got = "both" if unlabelled else "neither"
         raise SettingsError(f"expected classes to remove, or --unlabelled, got {got}")
     log = receipts_of(receipt, sign_key, model)
     if unlabelled:
-        from redunet.user_data.model_unlabelled import forget_unlabelled
+        from redunet.data.model_unlabelled import forget_unlabelled
 
         if log is not None:
             raise SettingsError("expected --receipt without --unlabelled, got both")
@@ -326,7 +327,7 @@ def unlearn(
         redunet unlearn birds.safetensors withdrawn-photos/
     """
     from redunet.cli import lines
-    from redunet.user_data import model_changes
+    from redunet.data import model_changes
 
     with progress_of(quiet) as progress:
         found = model_changes.unlearn(
@@ -356,7 +357,7 @@ def merge(
         redunet merge here.safetensors there.safetensors -o both.safetensors
     """
     from redunet.cli import lines
-    from redunet.user_data import model_changes
+    from redunet.data import model_changes
 
     with progress_of(quiet) as progress:
         found = model_changes.merge(models, out, tell=teller(quiet), progress=progress)
@@ -378,7 +379,7 @@ def inspect(
         redunet inspect birds.safetensors
     """
     from redunet.cli.inspection_lines import inspected
-    from redunet.user_data import model_facts
+    from redunet.data import model_facts
 
     with progress_of(quiet) as progress:
         progress("building the network", 0.0)
@@ -396,7 +397,7 @@ def verify(
         redunet verify birds.safetensors
     """
     from redunet.cli import lines
-    from redunet.user_data import model_facts
+    from redunet.data import model_facts
 
     say_found(model_facts.verify(model), lines.verified, as_json, quiet)
 

@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from redunet import interrupts, torchrun
+from redunet import torchrun
 from redunet.cli import streams
 from redunet.cli.terminal import note
 from redunet.errors import ReduNetError, SettingsError
+from redunet.safety import interrupts
 
 TOGETHER = ("predict", "evaluate", "inspect")
 """Commands that several processes can run together: none of them changes a model."""

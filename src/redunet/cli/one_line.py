@@ -12,12 +12,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from redunet import interrupts
 from redunet.cli import streams
 from redunet.cli.help_text import shown_help, without_types
 from redunet.cli.on_ranks import check_command
 from redunet.cli.terminal import note
 from redunet.errors import GroupError, ReduNetError, is_out_of_memory
+from redunet.safety import interrupts
 
 EXIT_CODES = (
     "Exit codes: 0, done; 1, stopped before the end, by Ctrl-C, out of memory, or because the "

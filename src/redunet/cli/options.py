@@ -17,10 +17,10 @@ import typer
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
 
-from redunet import interrupts
 from redunet.cli.terminal import Screen, is_plain, note
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
+from redunet.safety import interrupts
 from redunet.text import shown
 
 Out = Annotated[

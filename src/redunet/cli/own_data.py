@@ -56,9 +56,9 @@ def wanted_of(
     device: str,
 ) -> Any:
     """What is asked of data, from words of the command line."""
+    from redunet.data import Wanted
     from redunet.encoders import open_encoder
     from redunet.estimators.settings import resolve_device
-    from redunet.user_data import Wanted
 
     return Wanted(
         labels=labels,

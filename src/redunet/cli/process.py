@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from redunet import interrupts, torchrun
+from redunet import torchrun
 from redunet.cli import streams
+from redunet.safety import interrupts
 
 
 def run() -> int:

@@ -84,7 +84,7 @@ def verify(
         redunet receipts verify receipts.jsonl birds.safetensors --data photos/
     """
     from redunet.cli import lines
-    from redunet.user_data import model_receipts
+    from redunet.data import model_receipts
 
     with progress_of(quiet) as progress:
         found = model_receipts.verify(

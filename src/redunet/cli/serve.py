@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from redunet import interrupts
 from redunet.cli.answers import Quiet
 from redunet.cli.options import Device, Memory, Offload
 from redunet.cli.own_data import EncoderName
 from redunet.cli.receipts import SignKey, receipts_of
 from redunet.cli.terminal import note, say
 from redunet.errors import SettingsError
+from redunet.safety import interrupts
 
 
 def serve(

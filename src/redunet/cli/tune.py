@@ -63,8 +63,8 @@ def tune(
         redunet tune intents.safetensors validation.csv --budget 60s --write
     """
     from redunet.cli.tuning_lines import best, tuned
-    from redunet.files import make_folder
-    from redunet.user_data import model_tuning
+    from redunet.data import model_tuning
+    from redunet.safety.files import make_folder
 
     out = make_folder(out or Path("runs/tune"))  # an error comes before the work
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}

@@ -6,7 +6,7 @@ that the products of two of them are at most 2⁴² and a float64 sum of 2¹⁰ 
 in any order and on any device: what is computed modulo the primes are ordinary matrix products.
 
 Where roots of unity are needed, other primes below 2²² take the place of these three: see
-`redunet.core.shifts.correlation`.
+`redunet.shift_invariant.correlation`.
 
 A remainder has one form except next to half a prime, where it may be on either side; zero is
 always 0.

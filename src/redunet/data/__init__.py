@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from redunet.data.arrays import open_npy, open_npz
+from redunet.data.encoded import encoded
+from redunet.data.images import IMAGE_ENDINGS, open_images
+from redunet.data.json_lines import open_json_lines
+from redunet.data.source import Batch, Source, Wanted
+from redunet.data.tables import open_csv, open_parquet
 from redunet.errors import DataError, FileAccessError
-from redunet.user_data.arrays import open_npy, open_npz
-from redunet.user_data.encoded import encoded
-from redunet.user_data.images import IMAGE_ENDINGS, open_images
-from redunet.user_data.json_lines import open_json_lines
-from redunet.user_data.source import Batch, Source, Wanted
-from redunet.user_data.tables import open_csv, open_parquet
 
 __all__ = ["Batch", "Source", "Wanted", "open_source"]
 

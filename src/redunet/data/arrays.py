@@ -16,10 +16,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from redunet.errors import DataError
-from redunet.untrusted import open_regular
-from redunet.user_data.labels import LONGEST_LABEL, checked_array
-from redunet.user_data.source import (
+from redunet.data.labels import LONGEST_LABEL, checked_array
+from redunet.data.source import (
     MOST_VALUES,
     Batch,
     RowNames,
@@ -31,6 +29,8 @@ from redunet.user_data.source import (
     reading,
     rows_at_a_time,
 )
+from redunet.errors import DataError
+from redunet.safety.untrusted import open_regular
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _KIND = "an array that NumPy saved"

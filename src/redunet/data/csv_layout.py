@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.csv
 
-from redunet.untrusted import open_regular
+from redunet.safety.untrusted import open_regular
 
 _BLOCK_BYTES = 2**23
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}

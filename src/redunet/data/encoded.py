@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data.source import Batch, Source
 from redunet.encoders import Encoder
 from redunet.encoders.fitting import fitted_arrays
 from redunet.errors import DataError
-from redunet.user_data.source import Batch, Source
 
 
 def encoded(source: Source, encoder: Encoder | None) -> Source:

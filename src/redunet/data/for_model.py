@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data import open_source
+from redunet.data.images import IMAGE_ENDINGS, shape_to_resize_to
+from redunet.data.labels import whole_numbers
+from redunet.data.source import Batch, Source, Wanted
 from redunet.encoders import Encoder, EncoderId, encoder_of
 from redunet.errors import DataError, GroupError, ReduNetError
 from redunet.estimators import Estimator
@@ -19,10 +23,6 @@ from redunet.estimators.checked_input import checked_labels
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import shown
 from redunet.progress import Progress
-from redunet.user_data import open_source
-from redunet.user_data.images import IMAGE_ENDINGS, shape_to_resize_to
-from redunet.user_data.labels import whole_numbers
-from redunet.user_data.source import Batch, Source, Wanted
 
 
 def open_all(

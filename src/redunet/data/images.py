@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from redunet.data.pixels import BadImageError, OtherImageError, is_colour, pixels, resized
+from redunet.data.source import Batch, Source, Wanted, listed, rows_at_a_time
 from redunet.errors import DataError, FileAccessError
-from redunet.user_data.pixels import BadImageError, OtherImageError, is_colour, pixels, resized
-from redunet.user_data.source import Batch, Source, Wanted, listed, rows_at_a_time
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 

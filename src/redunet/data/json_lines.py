@@ -11,10 +11,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.errors import DataError
-from redunet.untrusted import open_regular
-from redunet.user_data.labels import checked_text
-from redunet.user_data.source import (
+from redunet.data.labels import checked_text
+from redunet.data.source import (
     TEXTS_AT_A_TIME,
     Batch,
     RowNames,
@@ -26,6 +24,8 @@ from redunet.user_data.source import (
     text_name,
     texts_array,
 )
+from redunet.errors import DataError
+from redunet.safety.untrusted import open_regular
 
 _LONGEST_LINE = 2**22
 _KIND = "a file of JSON lines"

@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
+from redunet.data.for_model import at, label_type, labels_like, read, samples_for
+from redunet.data.source import Batch, Source, Wanted
 from redunet.errors import DataError, FileAccessError, ReduNetError
 from redunet.estimators import Estimator, MomentEstimator
 from redunet.progress import Progress, silent
-from redunet.user_data.for_model import at, label_type, labels_like, read, samples_for
-from redunet.user_data.source import Batch, Source, Wanted
 
 How: TypeAlias = Literal["learning", "withdrawing"]
 

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from redunet.data import Source, Wanted
+from redunet.data.for_model import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data.prediction_file import Write
+from redunet.data.source import listed
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.estimators.doubts import doubts
 from redunet.progress import Progress, silent
-from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
-from redunet.user_data.prediction_file import Write
-from redunet.user_data.source import listed
 
 Found = dict[str, Any]
 
@@ -36,7 +36,7 @@ def predict(
     data : sequence of Path
     wanted : Wanted
     table : context manager
-        Opened once the data are known to be usable; see `redunet.user_data.prediction_file`.
+        Opened once the data are known to be usable; see `redunet.data.prediction_file`.
     progress : callable
     threshold : float, default=None
         The novelty above which a sample is rejected; None rejects nothing.

@@ -14,7 +14,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redunet import interrupts
+from redunet.data import Source, Wanted
+from redunet.data.for_model import (
+    at,
+    check_finite,
+    label_type,
+    labels_like,
+    open_all,
+    read,
+    to_resize,
+)
+from redunet.data.labelled import Change, change_here
+from redunet.data.model_facts import held
+from redunet.data.model_receipts import save_withdrawn, withdrawn_samples
 from redunet.errors import (
     DataError,
     DataTypeError,
@@ -30,24 +42,12 @@ from redunet.estimators.receipts import Receipts
 from redunet.estimators.recipes import model_settings
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.features import FeatureMap
-from redunet.files import follow, is_special, refuse_overwriting
-from redunet.lock import Tell
-from redunet.lock import changing as locked
 from redunet.progress import Progress, silent
-from redunet.untrusted import file_sha256
-from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import (
-    at,
-    check_finite,
-    label_type,
-    labels_like,
-    open_all,
-    read,
-    to_resize,
-)
-from redunet.user_data.labelled import Change, change_here
-from redunet.user_data.model_facts import held
-from redunet.user_data.model_receipts import save_withdrawn, withdrawn_samples
+from redunet.safety import interrupts
+from redunet.safety.files import follow, is_special, refuse_overwriting
+from redunet.safety.lock import Tell
+from redunet.safety.lock import changing as locked
+from redunet.safety.untrusted import file_sha256
 
 Found = dict[str, Any]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from redunet.data.for_model import at, open_all, read, samples_for
+from redunet.data.source import Wanted
 from redunet.estimators import Estimator, load
 from redunet.export import export as write
 from redunet.export import over_vectors, revealed
 from redunet.export.formats import format_of
 from redunet.progress import Progress, silent
-from redunet.user_data.for_model import at, open_all, read, samples_for
-from redunet.user_data.source import Wanted
 
 Found = dict[str, Any]
 

@@ -16,7 +16,7 @@ from redunet.core.subspaces import Subspaces
 from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier, load, storage
 from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
-from redunet.untrusted import file_sha256
+from redunet.safety.untrusted import file_sha256
 
 Found = dict[str, Any]
 

@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from redunet.data.for_model import label_type, open_all
+from redunet.data.labelled import change, labelled_batches
+from redunet.data.source import Source, Wanted
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, load
 from redunet.estimators.partial import without_moments
 from redunet.estimators.receipts import Receipts, Withdrawn, sample_hashes, shown
-from redunet.estimators.signatures import public_key, signed_by
-from redunet.files import follow
-from redunet.journal import CHANGE, DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
 from redunet.progress import Progress, silent
-from redunet.untrusted import file_sha256
-from redunet.user_data.for_model import label_type, open_all
-from redunet.user_data.labelled import change, labelled_batches
-from redunet.user_data.source import Source, Wanted
+from redunet.safety.files import follow
+from redunet.safety.journal import CHANGE, DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
+from redunet.safety.signatures import public_key, signed_by
+from redunet.safety.untrusted import file_sha256
 
 Found = dict[str, Any]
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data.for_model import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data.model_changes import changing
+from redunet.data.source import Source, Wanted
 from redunet.environment import environment
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import Estimator, ReduNetClassifier, load
 from redunet.estimators.candidates import SEARCHED
-from redunet.files import make_folder, write_bytes
-from redunet.lock import Tell
 from redunet.progress import Progress, silent
-from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
-from redunet.user_data.model_changes import changing
-from redunet.user_data.source import Source, Wanted
+from redunet.safety.files import make_folder, write_bytes
+from redunet.safety.lock import Tell
 
 Found = dict[str, Any]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data import Source, Wanted
+from redunet.data.for_model import at, check_finite, open_all, read, samples_for
+from redunet.data.model_changes import changing, counted, holdings
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import Estimator, ReduNetClassifier, load
-from redunet.lock import Tell
 from redunet.progress import Progress, silent
-from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import at, check_finite, open_all, read, samples_for
-from redunet.user_data.model_changes import changing, counted, holdings
+from redunet.safety.lock import Tell
 
 Found = dict[str, Any]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
+from redunet.data.source import MOST_VALUES, check_weight
 from redunet.encoders.fitting import fitted
 from redunet.errors import DataError, FileAccessError
-from redunet.untrusted import open_regular
-from redunet.user_data.source import MOST_VALUES, check_weight
+from redunet.safety.untrusted import open_regular
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _MODES = {"L": "L", "RGB": "RGB", "1": "L", "P": "RGB"}

@@ -17,7 +17,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from redunet.errors import DataError
-from redunet.files import writing
+from redunet.safety.files import writing
 from redunet.text import csv_cell
 
 Write = Callable[[Sequence[str], NDArray[Any], NDArray[Any] | None], None]

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data.row_numbers import named_like_row_numbers
 from redunet.encoders import Encoder, EncoderId
 from redunet.errors import DataError, FileAccessError, ReduNetError, did_you_mean
-from redunet.user_data.row_numbers import named_like_row_numbers
 
 BATCH_BYTES = 2**24
 """About how much of the data is in memory at a time, as float64."""

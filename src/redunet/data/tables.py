@@ -20,12 +20,10 @@ import pyarrow.compute
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from redunet.errors import DataError
-from redunet.untrusted import open_regular
-from redunet.user_data.csv_layout import CsvLayout
-from redunet.user_data.labels import TextColumn, checked_array, checked_text, whole_numbers
-from redunet.user_data.row_numbers import looks_like_row_numbers
-from redunet.user_data.source import (
+from redunet.data.csv_layout import CsvLayout
+from redunet.data.labels import TextColumn, checked_array, checked_text, whole_numbers
+from redunet.data.row_numbers import looks_like_row_numbers
+from redunet.data.source import (
     TEXTS_AT_A_TIME,
     Batch,
     RowNames,
@@ -39,7 +37,9 @@ from redunet.user_data.source import (
     text_name,
     texts_array,
 )
-from redunet.user_data.vectors_file import SAMPLE, encoder_in
+from redunet.data.vectors_file import SAMPLE, encoder_in
+from redunet.errors import DataError
+from redunet.safety.untrusted import open_regular
 
 _TRANSPOSED = 16
 """Columns that become rows at a time."""

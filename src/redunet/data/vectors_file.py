@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from redunet.data.source import Batch, Source
 from redunet.encoders import EncoderId
 from redunet.errors import DataError
-from redunet.files import writing
 from redunet.progress import Progress, silent
-from redunet.user_data.source import Batch, Source
+from redunet.safety.files import writing
 
 SAMPLE = "sample"
 """The column of the samples' names: files, or rows from 1."""

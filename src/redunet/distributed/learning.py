@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from redunet.core.moments import ClassMoments
+from redunet.data import Source, Wanted
+from redunet.data.for_model import open_all
+from redunet.data.labelled import How
 from redunet.distributed.cluster import (
     check_workers,
     dask_packages,
@@ -22,9 +25,6 @@ from redunet.errors import DataError, ReduNetError, SettingsError
 from redunet.estimators import Estimator
 from redunet.estimators import partial as in_parts
 from redunet.progress import Progress, silent
-from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import open_all
-from redunet.user_data.labelled import How
 
 E = TypeVar("E", bound=Estimator)
 

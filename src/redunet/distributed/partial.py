@@ -24,12 +24,12 @@ from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
+from redunet.data import Wanted, open_source
+from redunet.data.for_model import check_columns
+from redunet.data.labelled import change
+from redunet.data.source import rows_at_a_time
 from redunet.errors import DataError, ReduNetError, SettingsError
 from redunet.estimators import Estimator, ShiftInvariantClassifier
-from redunet.user_data import Wanted, open_source
-from redunet.user_data.for_model import check_columns
-from redunet.user_data.labelled import change
-from redunet.user_data.source import rows_at_a_time
 
 Pair = tuple[Any, Any]
 

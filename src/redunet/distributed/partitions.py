@@ -10,6 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from redunet.data import Source, Wanted
+from redunet.data.for_model import label_type, wanted_for
+from redunet.data.labelled import kind_of, labels_of
+from redunet.data.source import label_name
 from redunet.distributed.cluster import dask_packages
 from redunet.distributed.partial import (
     array_batches,
@@ -20,10 +24,6 @@ from redunet.distributed.partial import (
 )
 from redunet.errors import DataError, DataTypeError
 from redunet.estimators import Estimator
-from redunet.user_data import Source, Wanted
-from redunet.user_data.for_model import label_type, wanted_for
-from redunet.user_data.labelled import kind_of, labels_of
-from redunet.user_data.source import label_name
 
 PARTS_PER_WORKER = 4
 """Into how many parts, for each worker, files are split that can be: the last are then short."""

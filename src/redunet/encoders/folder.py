@@ -11,7 +11,7 @@ from typing import Any
 
 from redunet.encoders.base import missing
 from redunet.errors import DataError, ReduNetError
-from redunet.untrusted import open_regular
+from redunet.safety.untrusted import open_regular
 
 _LONGEST_JSON = 2**24
 

@@ -27,7 +27,7 @@ from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
 from redunet.estimators.ridge import Ridge
 from redunet.estimators.shared_file import load_share
 from redunet.estimators.sharing import current
-from redunet.estimators.shift_invariant import ShiftInvariantClassifier
+from redunet.shift_invariant.classifier import ShiftInvariantClassifier
 
 __all__ = [
     "CLOSED_FORM",

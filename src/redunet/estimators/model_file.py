@@ -13,8 +13,6 @@ from redunet.core.allocation import Allocate
 from redunet.core.grouped_moments import PREFIX, GroupedMoments
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.packing import FIRST_NAMES, NAMES
-from redunet.core.shifts.moments import NAMES as SHIFT_NAMES
-from redunet.core.shifts.moments import ShiftMoments
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import storage
@@ -23,6 +21,8 @@ from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.sharing import refuse_part
 from redunet.estimators.state import State
+from redunet.shift_invariant.moments import NAMES as SHIFT_NAMES
+from redunet.shift_invariant.moments import ShiftMoments
 
 SELF_LABELLED = "self_labelled."
 """What the names of tensors begin with that are about samples which the model labelled itself."""

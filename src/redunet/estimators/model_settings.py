@@ -7,13 +7,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from redunet.core.shifts.readouts import SHIFT_READOUTS
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.settings import InputSettings, Settings
-from redunet.estimators.shift_invariant import NETWORK, ShiftInvariantClassifier, ShiftSettings
 from redunet.features import FeatureMap, FeatureSettings
+from redunet.shift_invariant.classifier import NETWORK, ShiftInvariantClassifier, ShiftSettings
+from redunet.shift_invariant.readouts import SHIFT_READOUTS
 from redunet.validation import documented, one_of
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from redunet.core.allocation import Allocate, in_memory
 from redunet.errors import FileAccessError
-from redunet.files import cannot_write
+from redunet.safety.files import cannot_write
 
 _SMALL = 2**16
 """Bytes up to which a tensor is in memory all the same: the number of mapped files is limited."""

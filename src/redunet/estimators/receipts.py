@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from redunet import journal
 from redunet._version import __version__
 from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.checked_input import checked_labels
-from redunet.estimators.signatures import signer
 from redunet.features import held_of_data
-from redunet.journal import Journal, Line
+from redunet.safety import journal
+from redunet.safety.journal import Journal, Line
+from redunet.safety.signatures import signer
 
 Receipt = dict[str, Any]
 

@@ -21,7 +21,7 @@ from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipe_list import RECIPES as RECIPES
 from redunet.estimators.recipe_list import Recipe as Recipe
 from redunet.estimators.settings import resolve_device
-from redunet.estimators.shift_invariant import ShiftInvariantClassifier
+from redunet.shift_invariant.classifier import ShiftInvariantClassifier
 
 
 def find(name: str) -> Recipe:

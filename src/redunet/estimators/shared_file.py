@@ -28,7 +28,7 @@ from redunet.estimators.model_file import SELF_LABELLED, Model, checked_names
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.sharing import Part
 from redunet.estimators.state import State
-from redunet.untrusted import open_regular
+from redunet.safety.untrusted import open_regular
 
 _BYTES = 2**24
 """Read at once to compute a checksum."""

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from redunet.core.allocation import Allocate, in_memory
 from redunet.errors import FileAccessError, ModelFileError, ReduNetError
-from redunet.files import write_parts
-from redunet.untrusted import open_regular
+from redunet.safety.files import write_parts
+from redunet.safety.untrusted import open_regular
 
 FORMAT_VERSION = 3
 """The latest format. A file has the first that holds what is in it, so that earlier files stay."""

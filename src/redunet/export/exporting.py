@@ -29,8 +29,8 @@ from redunet.export.feature_maps import feature_module
 from redunet.export.formats import Run, format_of
 from redunet.export.program import Form, Program, forms, input_shape, networks_of, program
 from redunet.features import Root
-from redunet.files import write_bytes
 from redunet.progress import Progress, silent
+from redunet.safety.files import write_bytes
 
 NOT_FINITE = (
     "a sample with NaN or infinity gets NaN as its scores and probabilities, and a label that "

@@ -14,7 +14,6 @@ from redunet.features.chain import Chain
 from redunet.features.fourier import Fourier
 from redunet.features.lift import GaussianLift
 from redunet.features.mirrored import Mirrored
-from redunet.features.patch_planes import PatchPlanes
 from redunet.features.patches import PatchFilters
 from redunet.features.random_relu import RandomReLU
 from redunet.features.root import Root
@@ -24,6 +23,7 @@ from redunet.features.stacked_patches import StackedPatches
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
 from redunet.features.upright import Upright
+from redunet.shift_invariant.patch_planes import PatchPlanes
 
 __all__ = [
     "Chain",

@@ -14,12 +14,12 @@ from typing import Any
 
 from redunet._version import __version__
 from redunet.adapters.runs import Record, read_record
+from redunet.data.model_facts import held
 from redunet.encoders.known import encoder_of
 from redunet.errors import DataError
 from redunet.estimators import Estimator, load
+from redunet.safety.untrusted import file_sha256
 from redunet.text import shown
-from redunet.untrusted import file_sha256
-from redunet.user_data.model_facts import held
 
 _TASKS = {
     "texts": "text-classification",

@@ -14,14 +14,14 @@ from jinja2 import TemplateError
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import Estimator, load
 from redunet.estimators.lazy import StreamingWarning
-from redunet.files import make_folder, refuse_overwriting, write_bytes
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import around, article
 from redunet.report.look import Look
 from redunet.report.model import model_sections
 from redunet.report.samples import read_samples
-from redunet.untrusted import open_regular
+from redunet.safety.files import make_folder, refuse_overwriting, write_bytes
+from redunet.safety.untrusted import open_regular
 
 Record = Mapping[str, Any]
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data import Wanted
+from redunet.data.for_model import at, label_type, labels_like, open_all, read, samples_for
 from redunet.errors import DataError, FileAccessError
 from redunet.estimators import Estimator
 from redunet.progress import silent
-from redunet.user_data import Wanted
-from redunet.user_data.for_model import at, label_type, labels_like, open_all, read, samples_for
 
 MOST_CHOSEN = 12
 """As many samples as are shown layer by layer where none are chosen."""

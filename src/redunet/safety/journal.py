@@ -23,7 +23,7 @@ from typing import Any
 from filelock import lock_descriptor
 
 from redunet.errors import BusyError, DataError, FileAccessError
-from redunet.files import (
+from redunet.safety.files import (
     NOT_WAITING,
     cannot_write,
     follow,
@@ -32,8 +32,8 @@ from redunet.files import (
     open_descriptor,
     sync_folder,
 )
-from redunet.lock import POLL
-from redunet.untrusted import open_regular
+from redunet.safety.lock import POLL
+from redunet.safety.untrusted import open_regular
 
 CHANGE, DONE, NOT_DONE, UNKNOWN = "change", "done", "not done", "unknown"
 """Kinds of lines: a change, and what became of it."""

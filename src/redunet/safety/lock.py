@@ -17,7 +17,14 @@ from typing import Any
 from filelock import lock_descriptor
 
 from redunet.errors import BusyError, FileAccessError
-from redunet.files import NOT_WAITING, cannot_write, follow, is_at, is_special, open_descriptor
+from redunet.safety.files import (
+    NOT_WAITING,
+    cannot_write,
+    follow,
+    is_at,
+    is_special,
+    open_descriptor,
+)
 
 Tell = Callable[[str], None]
 """Told what a person may want to know, in one line."""

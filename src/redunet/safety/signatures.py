@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from redunet.errors import DataError, SettingsError
-from redunet.journal import Line, Sign, canonical
-from redunet.untrusted import open_regular, open_secret
+from redunet.safety.journal import Line, Sign, canonical
+from redunet.safety.untrusted import open_regular, open_secret
 
 _LONGEST_KEY = 2**16
 

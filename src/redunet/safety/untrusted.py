@@ -8,7 +8,7 @@ import stat
 from typing import BinaryIO
 
 from redunet.errors import DataError, FileAccessError
-from redunet.files import NOT_WAITING
+from redunet.safety.files import NOT_WAITING
 
 _READING = os.O_RDONLY | NOT_WAITING | getattr(os, "O_BINARY", 0)
 _KINDS = {

@@ -21,7 +21,8 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from redunet._version import __version__
-from redunet.journal import Journal
+from redunet.safety.journal import Journal
+from redunet.safety.untrusted import open_regular
 from redunet.serve import inputs, page, schemas
 from redunet.serve.answers import FullError
 from redunet.serve.gate import App, Gate, Message, Receive, Rules, Scope, Send
@@ -29,7 +30,6 @@ from redunet.serve.idempotency import LONGEST_KEY
 from redunet.serve.measures import CONTENT_TYPE
 from redunet.serve.problems import as_json, handle_errors
 from redunet.serve.service import Service, request_of
-from redunet.untrusted import open_regular
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=BaseModel)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import DataError, FileAccessError
-from redunet.files import cannot_write, sync_folder
+from redunet.safety.files import cannot_write, sync_folder
 
 HOURS = 24.0
 """How long keys are kept."""

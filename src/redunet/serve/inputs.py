@@ -14,14 +14,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data.for_model import label_type, labels_like, open_all, wanted_for
+from redunet.data.images import IMAGE_ENDINGS
+from redunet.data.labels import checked_text
+from redunet.data.source import Batch, Source, Wanted, texts_array
 from redunet.encoders import Encoder
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
 from redunet.estimators.inspection import picture_shape
-from redunet.user_data.for_model import label_type, labels_like, open_all, wanted_for
-from redunet.user_data.images import IMAGE_ENDINGS
-from redunet.user_data.labels import checked_text
-from redunet.user_data.source import Batch, Source, Wanted, texts_array
 
 Found = dict[str, Any]
 Label = int | str

@@ -21,12 +21,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from redunet.data.model_changes import check_builds
+from redunet.data.model_receipts import known_copies
 from redunet.errors import BusyError, FileAccessError, ModelFileError, ReduNetError
 from redunet.estimators import Estimator, load
 from redunet.estimators.receipts import Receipts, Withdrawn, shown
-from redunet.files import follow
-from redunet.journal import Line
-from redunet.lock import changing
+from redunet.safety.files import follow
+from redunet.safety.journal import Line
+from redunet.safety.lock import changing
+from redunet.safety.untrusted import file_sha256, open_regular
 from redunet.serve.idempotency import Keys, Request
 from redunet.serve.versions import (
     Found,
@@ -36,9 +39,6 @@ from redunet.serve.versions import (
     notes_on,
 )
 from redunet.text import shown as printable
-from redunet.untrusted import file_sha256, open_regular
-from redunet.user_data.model_changes import check_builds
-from redunet.user_data.model_receipts import known_copies
 
 Publish = Callable[[str, Found], None]
 """Told of an event: its name, and what it is about."""

@@ -22,13 +22,13 @@ import uvicorn
 from redunet.encoders import Encoder
 from redunet.errors import FileAccessError, SettingsError
 from redunet.estimators.receipts import Receipts
+from redunet.safety.untrusted import open_regular
 from redunet.serve.api import application
 from redunet.serve.connections import Connection, ConnectionLimits, most_connections
 from redunet.serve.events import Events
 from redunet.serve.gate import Rules
 from redunet.serve.served import Served
 from redunet.serve.service import Limits, Service
-from redunet.untrusted import open_regular
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST_TOKEN = 16

@@ -14,6 +14,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data.for_model import label_type, read, samples_for, wanted_for
+from redunet.data.labelled import change, labelled_batches
+from redunet.data.source import Wanted
 from redunet.encoders import Encoder
 from redunet.errors import DataError, DataTypeError
 from redunet.estimators import Estimator, load
@@ -25,9 +28,6 @@ from redunet.serve.idempotency import Request
 from redunet.serve.measures import Measures
 from redunet.serve.served import Served
 from redunet.serve.versions import NO_FACTS, REJECT, Found, counts_of
-from redunet.user_data.for_model import label_type, read, samples_for, wanted_for
-from redunet.user_data.labelled import change, labelled_batches
-from redunet.user_data.source import Wanted
 
 Files = Sequence[tuple[str, BinaryIO]]
 

@@ -15,17 +15,17 @@ from torch import Tensor
 from redunet.core.calibration import DRAWN, best_temperature, probabilities
 from redunet.core.memberships import Sharpness
 from redunet.core.moments import ClassMoments
-from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.moments import ShiftMoments
-from redunet.core.shifts.network import ShiftNetwork, build_shift_network
-from redunet.core.shifts.predictive import new_samples
-from redunet.core.shifts.readouts import SHIFT_READOUTS, ShiftReadout
 from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.settings import Settings, resolve_device
 from redunet.estimators.state import Kept, State
 from redunet.features import FeatureMap
+from redunet.shift_invariant.layout import Layout
+from redunet.shift_invariant.moments import ShiftMoments
+from redunet.shift_invariant.network import ShiftNetwork, build_shift_network
+from redunet.shift_invariant.predictive import new_samples
+from redunet.shift_invariant.readouts import SHIFT_READOUTS, ShiftReadout
 from redunet.validation import Declared, flag, one_of, setting
 
 NETWORK = (

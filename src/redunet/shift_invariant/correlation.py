@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from redunet.core.residues import Primes, balanced, integers, reduce_one_
-from redunet.core.shifts.layout import Layout
 from redunet.errors import DataError
+from redunet.shift_invariant.layout import Layout
 
 _TERMS = 2**10
 """Products added before remainders are taken: a sum of at most 2⁵², exact in float64."""

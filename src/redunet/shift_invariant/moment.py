@@ -12,9 +12,9 @@ from redunet.core.allocation import Allocate, copied, in_memory
 from redunet.core.grid import GRID
 from redunet.core.moment import Moment, never_learnt
 from redunet.core.possible import check_lengths, impossible
-from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.possible import check_correlations
 from redunet.errors import DataError
+from redunet.shift_invariant.layout import Layout
+from redunet.shift_invariant.possible import check_correlations
 
 MAX_COUNT = 2**22 - 1
 """Most samples of one class: below 2²², no correlation of vectors of at most 2^20.5 can exceed
@@ -143,7 +143,7 @@ class ShiftMoment(Moment):
         return left
 
     def check(self) -> None:
-        """As `Moment.check`, for correlations: see `redunet.core.shifts.possible`."""
+        """As `Moment.check`, for correlations: see `redunet.shift_invariant.possible`."""
         check_correlations(self.layout, self.count, self.sum, self.correlations)
 
     def check_values(self, values: tuple[int, int] | None) -> None:

@@ -14,10 +14,10 @@ from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.labels import Label, check_labels, named
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
-from redunet.core.shifts.correlation import Correlator
-from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.moment import ShiftMoment
 from redunet.errors import DataError
+from redunet.shift_invariant.correlation import Correlator
+from redunet.shift_invariant.layout import Layout
+from redunet.shift_invariant.moment import ShiftMoment
 
 NAMES = ("counts", "sums", "correlations", "positions")
 """Of the tensors of a table."""

@@ -25,9 +25,9 @@ from redunet.core.labels import Label
 from redunet.core.linalg import cholesky
 from redunet.core.memberships import Confidence, estimate
 from redunet.core.rate import Coding, Rate
-from redunet.core.shifts.layout import Layout
-from redunet.core.shifts.moments import ShiftMoments
 from redunet.errors import DataError
+from redunet.shift_invariant.layout import Layout
+from redunet.shift_invariant.moments import ShiftMoments
 
 _BATCH_BYTES = 2**26
 """About how much memory the products of some samples with all classes may take."""
@@ -219,7 +219,7 @@ def build_shift_network(
     --------
     >>> import torch
     >>> from redunet.core.construction import Schedule
-    >>> from redunet.core.shifts.layout import Layout
+    >>> from redunet.shift_invariant.layout import Layout
     >>> X = torch.tensor([[1.0, 2.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0]])
     >>> moments = ShiftMoments(Layout(1, (4,))).update(X, ["close", "apart"])
     >>> network = build_shift_network(moments, eps=0.5, schedule=Schedule(3, 0.5, 0.9))

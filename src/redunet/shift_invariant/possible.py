@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.possible import impossible, least_squares, pair_above
-from redunet.core.shifts.layout import Layout
+from redunet.shift_invariant.layout import Layout
 
 
 def check_correlations(layout: Layout, count: int, total: Tensor, correlations: Tensor) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from redunet.core.predictive import DEGREES
 from redunet.core.second_moments import LEAST_SHARE
-from redunet.core.shifts.moments import ShiftMoments
+from redunet.shift_invariant.moments import ShiftMoments
 
 
 def new_samples(moments: ShiftMoments, n: int) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from redunet.core.linalg import cholesky
-from redunet.core.shifts.network import ShiftNetwork, norms
 from redunet.core.subspaces import GRID_NOISE
+from redunet.shift_invariant.network import ShiftNetwork, norms
 
 
 class ShiftReadout(Protocol):

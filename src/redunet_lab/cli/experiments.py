@@ -31,7 +31,7 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.terminal import Screen, say
-from redunet.interrupts import begin
+from redunet.safety.interrupts import begin
 from redunet_lab.cli.help_text import WithSettings
 from redunet_lab.cli.tune import tune
 

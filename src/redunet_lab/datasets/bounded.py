@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from redunet.errors import DataError, FileAccessError
-from redunet.untrusted import open_regular
+from redunet.safety.untrusted import open_regular
 
 # What an archive may hold beside the wanted members: read-me files, headers.
 _SLACK = 1 << 22

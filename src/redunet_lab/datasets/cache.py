@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import DataError, FileAccessError
-from redunet.files import make_folder, writing
-from redunet.untrusted import open_regular
+from redunet.safety.files import make_folder, writing
+from redunet.safety.untrusted import open_regular
 from redunet_lab.datasets.dataset import ARRAYS, Dataset, Published, UnavailableError, check_shapes
 
 _HEX = 64

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from redunet.errors import DataError
-from redunet.untrusted import open_regular
+from redunet.safety.untrusted import open_regular
 from redunet_lab.datasets import bounded
 from redunet_lab.datasets.dataset import UnavailableError
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
-from redunet.files import write_bytes
 from redunet.report.blocks import Table
 from redunet.report.drawing import DPI, TEXT, as_png
 from redunet.report.figures import png
 from redunet.report.lines import draw_lines
 from redunet.report.text import markdown_table, markdown_text
 from redunet.report.words import three
+from redunet.safety.files import write_bytes
 from redunet_lab.report.ablation_tables import ablations_table, ingredients_table
 from redunet_lab.report.numbers import (
     UNKNOWN,

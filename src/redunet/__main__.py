@@ -12,7 +12,7 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     try:
-        from redunet import interrupts
+        from redunet.safety import interrupts
 
         interrupts.listen()
         from redunet.cli.process import run

@@ -149,9 +149,9 @@ def _end_commands(n: int, commands: Sequence[tuple[Sequence[str], Sequence[str]]
     """
     import numpy as np
 
-    from redunet import interrupts
     from redunet.cli import app, lines, process
     from redunet.data import model_changes
+    from redunet.safety import interrupts
 
     assert app, (lines, model_changes)  # loaded once, not by each command
     rng, faults = random.Random(0), 0

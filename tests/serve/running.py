@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from redunet import ReduNetClassifier
-from redunet.serve.server import Options, Server
+from redunet.serve.http import Options, Server
 
 TOKEN = "a-token-for-tests-only"
 RNG = np.random.default_rng(0)

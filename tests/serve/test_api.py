@@ -21,8 +21,8 @@ from redunet.data.model_receipts import verify
 from redunet.estimators import Estimator, NearestMean, load
 from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten
-from redunet.serve.served import Served
-from redunet.serve.server import Options, Server
+from redunet.serve.http import Options, Server
+from redunet.serve.model_store import Served
 from redunet.serve.versions import Found, built
 from tests.serve.running import CENTRES, RNG, TOKEN, Client, X, Y, serving, small_model
 
@@ -136,7 +136,7 @@ def test_the_old_network_answers_while_the_new_one_is_built(
             go.wait(30)
         return built(model)
 
-    monkeypatch.setattr("redunet.serve.served.built", slow)
+    monkeypatch.setattr("redunet.serve.model_store.built", slow)
     with serving(path) as client:
         before = sha256(path)
         learnt = client.send("POST", "/v1/learn", {"sample": X[50].tolist(), "label": "dog"})[1]

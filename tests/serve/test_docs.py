@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from benchmarks.serve import DOCS, page
 from redunet.cli.app import main
-from redunet.serve.gate import CHANGES
+from redunet.serve.middleware import CHANGES
 from tests.serve.running import serving, small_model
 
 RECEIPTS = DOCS.parent / "receipts.md"

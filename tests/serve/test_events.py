@@ -12,7 +12,7 @@ import pytest
 from sse_starlette.sse import AppStatus
 
 from redunet.serve.events import MOST_LISTENERS, Events
-from redunet.serve.server import Options, Server
+from redunet.serve.http import Options, Server
 from tests.serve.running import TOKEN, Client, X, serving, small_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redunet.errors import FileAccessError, SettingsError
-from redunet.serve.server import new_token, token_in
+from redunet.serve.http import new_token, token_in
 from tests.serve.running import TOKEN, Client, X, serving, small_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -83,7 +83,7 @@ def serve(
     from redunet.cli.own_data import wanted_of
     from redunet.estimators.base import SelfLabelledWarning
     from redunet.serve.demo import NAME, write_demo
-    from redunet.serve.server import Options, Server, new_token, token_in
+    from redunet.serve.http import Options, Server, new_token, token_in
 
     if model is None and not demo:
         raise SettingsError("expected a model file to serve, or --demo, got neither")

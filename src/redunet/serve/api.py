@@ -24,11 +24,11 @@ from redunet._version import __version__
 from redunet.safety.journal import Journal
 from redunet.safety.untrusted import open_regular
 from redunet.serve import inputs, page, schemas
-from redunet.serve.answers import FullError
-from redunet.serve.gate import App, Gate, Message, Receive, Rules, Scope, Send
+from redunet.serve.batching import FullError
+from redunet.serve.errors import as_json, handle_errors
 from redunet.serve.idempotency import LONGEST_KEY
 from redunet.serve.measures import CONTENT_TYPE
-from redunet.serve.problems import as_json, handle_errors
+from redunet.serve.middleware import App, Gate, Message, Receive, Rules, Scope, Send
 from redunet.serve.service import Service, request_of
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from redunet.serve.gate import HEADERS
+from redunet.serve.middleware import HEADERS
 
 HEADER_BYTES = 2**16
 """Most bytes of a request line and headers: a hundred times what browsers and curl send."""

@@ -7,8 +7,8 @@ import math
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 
-from redunet.serve.answers import Answerer
-from redunet.serve.served import Served
+from redunet.serve.batching import Answerer
+from redunet.serve.model_store import Served
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 

@@ -22,11 +22,11 @@ from redunet.errors import DataError, DataTypeError
 from redunet.estimators import Estimator, load
 from redunet.progress import silent
 from redunet.serve import inputs, schemas
-from redunet.serve.answers import Answerer, Answers, FullError, check_can_reject
+from redunet.serve.batching import Answerer, Answers, FullError, check_can_reject
 from redunet.serve.events import Events
 from redunet.serve.idempotency import Request
 from redunet.serve.measures import Measures
-from redunet.serve.served import Served
+from redunet.serve.model_store import Served
 from redunet.serve.versions import NO_FACTS, REJECT, Found, counts_of
 
 Files = Sequence[tuple[str, BinaryIO]]

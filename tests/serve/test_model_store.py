@@ -24,7 +24,7 @@ from redunet.estimators.receipts import Receipts
 from redunet.safety.journal import DONE, Journal, Line, changes
 from redunet.safety.lock import changing
 from redunet.serve.idempotency import Keys, Request
-from redunet.serve.served import Served
+from redunet.serve.model_store import Served
 from redunet.serve.versions import NO_FACTS
 from tests.fuzz.serving import process
 from tests.serve.running import X, Y, serving, small_model
@@ -343,7 +343,7 @@ def test_an_unforeseen_error_of_the_watcher_is_seen_and_survived(
 
     with serving(path) as client:
         with monkeypatch.context() as patched:
-            patched.setattr("redunet.serve.served.load", fails)
+            patched.setattr("redunet.serve.model_store.load", fails)
             small_model().forget(["ant"]).save(path)
             status, found = client.send("GET", "/health")
             assert (status, found["failed"]) == (503, "KeyError: 'nobody foresaw'")

@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from redunet.errors import BusyError, FileAccessError, ReduNetError
-from redunet.serve.answers import FullError
+from redunet.serve.batching import FullError
 from redunet.serve.idempotency import ReusedKeyError, UnsettledKeyError
-from redunet.serve.served import UnavailableError
+from redunet.serve.model_store import UnavailableError
 
 
 def as_json(value: Any, status: int = 200, headers: Any = None) -> Response:

@@ -26,8 +26,8 @@ from redunet.safety.untrusted import open_regular
 from redunet.serve.api import application
 from redunet.serve.connections import Connection, ConnectionLimits, most_connections
 from redunet.serve.events import Events
-from redunet.serve.gate import Rules
-from redunet.serve.served import Served
+from redunet.serve.middleware import Rules
+from redunet.serve.model_store import Served
 from redunet.serve.service import Limits, Service
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")

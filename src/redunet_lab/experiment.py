@@ -9,13 +9,13 @@ from typing import Any
 
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.coverage import covering
-from redunet.estimators.model_settings import ModelSettings
+from redunet.estimators.model_settings import ModelSettings, ShiftSettings
 from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names
-from redunet.shift_invariant.classifier import ShiftInvariantClassifier, ShiftSettings
 from redunet.shift_invariant.classifier import components as of_shifts
 from redunet.validation import documented
 from redunet_lab import datasets, own_data
@@ -188,7 +188,7 @@ class Experiment:
 
     def estimator(
         self, features: FeatureMap | None, device: str, memory: str, **changes: Any
-    ) -> ReduNetClassifier | ShiftInvariantClassifier:
+    ) -> ReduNetClassifier | ClosedForm:
         """A model that has learnt nothing yet."""
         plan = self.plan.changed(changes) if changes else self.plan
         return plan.learner(features, device, memory)

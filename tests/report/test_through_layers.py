@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 from redunet import ReduNetClassifier, from_recipe
 from redunet.cli.app import main
 from redunet.estimators.inspection import at_depth
-from redunet.features import Flatten, PatchFilters, PatchPlanes, Scattering
+from redunet.features import Flatten, PatchFilters, Scattering
 from redunet.report.blocks import Figure, HeatMap, Images, Lines, Text
 from redunet.report.figures import png
 from redunet.report.filters import filter_figure
 from redunet.report.look import AFTER, BEFORE, Look
 from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, margin_blocks, means, similarity_blocks
+from redunet.shift_invariant.patch_planes import PatchPlanes
 from tests.made_records import plots_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -25,7 +25,8 @@ from redunet import (
 )
 from redunet.estimators import NearestMean, estimator_named, load, storage
 from redunet.estimators.partial import add, without_moments
-from redunet.features import Chain, PatchPlanes, Root, Scattering
+from redunet.features import Chain, Root, Scattering
+from redunet.shift_invariant.patch_planes import PatchPlanes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redunet.errors import DataError, SettingsError
-from redunet.features import PatchPlanes, restore
+from redunet.features import restore
+from redunet.shift_invariant.patch_planes import PatchPlanes
 from tests.small_images import images_of
 
 GREY = images_of((10, 12), classes=2, per_class=8, seed=0)[0]

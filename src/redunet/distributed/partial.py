@@ -29,7 +29,7 @@ from redunet.data.for_model import check_columns
 from redunet.data.labelled import change
 from redunet.data.source import rows_at_a_time
 from redunet.errors import DataError, ReduNetError, SettingsError
-from redunet.estimators import Estimator, ShiftInvariantClassifier
+from redunet.estimators import Estimator
 
 Pair = tuple[Any, Any]
 
@@ -55,7 +55,7 @@ class Job:
     @classmethod
     def of(cls, model: Estimator, kind: type | None) -> Job:
         """The job of a model that has learnt nothing."""
-        if isinstance(model, ShiftInvariantClassifier):
+        if not model.in_partitions:
             raise SettingsError(
                 f"expected a model of vectors to learn in several processes, got one of "
                 f"{model.name()}: learn it in one, or learn several and merge them"

@@ -2,10 +2,9 @@
 
 `ReduNetClassifier` builds a network from the moments; the others are closed-form
 methods with the same face: `NearestMean`, `LinearDiscriminant`,
-`QuadraticDiscriminant`, `PairwiseDiscriminant` and `Ridge`. `ShiftInvariantClassifier` is the
-network of all shifts of its samples, and `EnsembleClassifier` averages the scores of several
-models. Installed packages add estimators by entry points of the group ``redunet.estimators``.
-`load` reads files of all of them.
+`QuadraticDiscriminant`, `PairwiseDiscriminant` and `Ridge`. `EnsembleClassifier` averages the
+scores of several models. Installed packages add estimators by entry points of the group
+``redunet.estimators``. `load` reads files of all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import os
 from importlib.metadata import entry_points
 from typing import Any, TypeAlias
 
+from redunet import registry
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
@@ -27,7 +27,6 @@ from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
 from redunet.estimators.ridge import Ridge
 from redunet.estimators.shared_file import load_share
 from redunet.estimators.sharing import current
-from redunet.shift_invariant.classifier import ShiftInvariantClassifier
 
 __all__ = [
     "CLOSED_FORM",
@@ -41,7 +40,6 @@ __all__ = [
     "QuadraticDiscriminant",
     "ReduNetClassifier",
     "Ridge",
-    "ShiftInvariantClassifier",
     "closed_forms",
     "estimator_named",
     "kind_of",
@@ -95,7 +93,8 @@ def register(estimator: type[ClosedForm]) -> type[ClosedForm]:
 
 def names() -> dict[str, type[Estimator]]:
     """Estimators by the names that people use, such as "linear-discriminant"."""
-    others: list[type[ClosedForm]] = [*closed_forms().values(), ShiftInvariantClassifier]
+    elsewhere = [registry.find("estimators", kind) for kind in registry.names("estimators")]
+    others: list[type[ClosedForm]] = [*closed_forms().values(), *elsewhere]
     return {"redunet": ReduNetClassifier, **{one.name(): one for one in others}}
 
 
@@ -170,9 +169,11 @@ def kind_of(settings: Any) -> type[Estimator]:
     kind = settings.get("kind")
     if kind is None:
         return ReduNetClassifier
-    for other in (ShiftInvariantClassifier, EnsembleClassifier):
-        if kind == other.kind:
-            return other
+    if kind == EnsembleClassifier.kind:
+        return EnsembleClassifier
+    if isinstance(kind, str) and kind in registry.names("estimators"):
+        found: type[Estimator] = registry.find("estimators", kind)
+        return found
     if kind not in CLOSED_FORM and kind not in closed_forms():
         raise SettingsError(
             f"expected an estimator among {', '.join(CLOSED_FORM)}, got {kind!r}: "

@@ -56,6 +56,9 @@ class MomentEstimator(TakesSamples):
     _remembers: ClassVar[type[ClassMoments]] = ClassMoments
     """The kind of table that samples are learnt into."""
 
+    in_partitions: ClassVar[bool] = True
+    """Whether several processes can learn parts of the samples and add them up."""
+
     @property
     def learns_vectors(self) -> bool:
         """Whether what is remembered are moments of whole vectors: not of shifts, nor of groups."""

@@ -53,8 +53,8 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
     kind: ClassVar[str]
     """What model files and records call it."""
 
-    exported: ClassVar[str] = "weights and an offset for each class"
-    """What an exported file holds of it, beside labels and features."""
+    exported: ClassVar[str | None] = "weights and an offset for each class"
+    """What an exported file holds of it, beside labels and features; None: it has no such file."""
 
     revealed: ClassVar[str | None] = None
     """What an exported file tells of each class as exactly as the model does."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from redunet import registry
 from redunet.core.allocation import Allocate
 from redunet.core.grouped_moments import PREFIX, GroupedMoments
 from redunet.core.moments import ClassMoments, Label
@@ -21,8 +22,6 @@ from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.sharing import refuse_part
 from redunet.estimators.state import State
-from redunet.shift_invariant.moments import NAMES as SHIFT_NAMES
-from redunet.shift_invariant.moments import ShiftMoments
 
 SELF_LABELLED = "self_labelled."
 """What the names of tensors begin with that are about samples which the model labelled itself."""
@@ -154,15 +153,17 @@ class Model:
 
 def is_of_moments(name: str) -> bool:
     """Whether a tensor of that name holds moments."""
-    return name in {*NAMES, *SHIFT_NAMES} or name.startswith(PREFIX)
+    return name in {*NAMES, *registry.names("moments")} or name.startswith(PREFIX)
 
 
 def _moments(labels: list[Label], tensors: dict[str, Tensor], allocate: Allocate) -> ClassMoments:
     """The moments of classes, of vectors, groups or shifts, whichever the tensors are of."""
-    kind: type[ClassMoments] = ShiftMoments if "correlations" in tensors else ClassMoments
+    elsewhere = [registry.find("moments", name) for name in tensors]
+    kind = next((found for found in elsewhere if found is not None), ClassMoments)
     if any(name.startswith(PREFIX) for name in tensors):
         kind = GroupedMoments
-    return kind.from_tensors(labels, tensors, allocate)
+    moments: ClassMoments = kind.from_tensors(labels, tensors, allocate)
+    return moments
 
 
 def _self_labelled(

@@ -7,14 +7,28 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from redunet import registry
 from redunet.errors import SettingsError
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.features import FeatureMap, FeatureSettings
-from redunet.shift_invariant.classifier import NETWORK, ShiftInvariantClassifier, ShiftSettings
-from redunet.shift_invariant.readouts import SHIFT_READOUTS
-from redunet.validation import documented, one_of
+from redunet.validation import Declared, documented, flag, one_of, setting
+
+
+@dataclass(frozen=True)
+class ShiftSettings(Declared):
+    """Whether a model is the network of all shifts."""
+
+    shifts: bool = setting(
+        False,
+        flag,
+        """Whether all circular shifts of a sample are learnt with it, so that no shift changes a
+        label: a `ShiftInvariantClassifier`, for features that lie on a grid.""",
+        "bool",
+        always_saved=False,
+    )
 
 
 @documented(FeatureSettings, Settings, ShiftSettings, InputSettings)
@@ -31,7 +45,7 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
         super()._check_together()
         if not self.shifts:
             return
-        one_of("readout", self.readout, tuple(SHIFT_READOUTS))
+        one_of("readout", self.readout, _of_shifts().readouts)
         if self.whitening is not None:
             raise SettingsError(
                 "expected whitening=none with shifts=true: the network of all shifts has none"
@@ -70,14 +84,18 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
 
     def learner(
         self, features: FeatureMap | None, device: str = "auto", memory: str | int = "2GB"
-    ) -> ReduNetClassifier | ShiftInvariantClassifier | EnsembleClassifier:
+    ) -> ReduNetClassifier | ClosedForm:
         """A model that has learnt nothing yet, with a feature map made before."""
         if self.shifts:
-            names = (*NETWORK, *InputSettings.names())
-            of_shifts = {name: getattr(self, name) for name in names}
-            return ShiftInvariantClassifier(**of_shifts, features=features, device=device)
+            learner: ClosedForm = _of_shifts().of_settings(self, features, device)
+            return learner
         own, of_input = self.network().to_dict(), InputSettings.of(self).to_dict()
         if self.n_maps > 1:
             where: dict[str, Any] = {"features": features, "device": device, "memory": memory}
             return EnsembleClassifier(ReduNetClassifier(**own), **of_input, **where)
         return ReduNetClassifier(**own, **of_input, features=features, device=device, memory=memory)
+
+
+def _of_shifts() -> Any:
+    """The estimator of the network of all shifts."""
+    return registry.find("estimators", "shift-invariant")

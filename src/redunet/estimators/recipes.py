@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_array
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.checked_input import one_line_errors
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.model_settings import ModelSettings
 from redunet.estimators.recipe_list import RECIPES as RECIPES
 from redunet.estimators.recipe_list import Recipe as Recipe
 from redunet.estimators.settings import resolve_device
-from redunet.shift_invariant.classifier import ShiftInvariantClassifier
 
 
 def find(name: str) -> Recipe:
@@ -42,15 +42,6 @@ def model_settings(
     return ModelSettings().changed({**settings, **(changes or {})})
 
 
-@overload
-def from_recipe(
-    name: Literal["invariant"],
-    images: ArrayLike | None = None,
-    *,
-    device: str = "auto",
-    memory: str = "2GB",
-    **changes: Any,
-) -> ShiftInvariantClassifier: ...
 @overload
 def from_recipe(
     name: Literal["images-ensemble", "images-ensemble-cpu"],
@@ -76,7 +67,7 @@ def from_recipe(
     device: str = "auto",
     memory: str = "2GB",
     **changes: Any,
-) -> ReduNetClassifier | ShiftInvariantClassifier | EnsembleClassifier:
+) -> ReduNetClassifier | ClosedForm:
     """A classifier with the settings of a recipe, that has learnt nothing yet.
 
     Parameters

@@ -58,7 +58,7 @@ def _of_model(model: Estimator, form: Form) -> list[str]:
     elif isinstance(model, PairwiseDiscriminant):
         held.append(_READOUTS["pairwise"])
     else:
-        held.append(model.exported)
+        held.append(model.exported or "")
     return held
 
 

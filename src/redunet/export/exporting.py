@@ -19,7 +19,6 @@ from redunet.estimators import (
     EnsembleClassifier,
     Estimator,
     ReduNetClassifier,
-    ShiftInvariantClassifier,
 )
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.settings import Settings, parse_memory
@@ -129,7 +128,7 @@ def export(
     """
     path = Path(path)
     chosen = format_of(path, file_format)
-    if isinstance(model, ShiftInvariantClassifier):
+    if isinstance(model, ClosedForm) and model.exported is None:
         raise SettingsError(
             f"expected a model that can be exported, got one of {model.name()}: use it with redunet"
         )

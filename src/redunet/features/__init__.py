@@ -23,7 +23,6 @@ from redunet.features.stacked_patches import StackedPatches
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
 from redunet.features.upright import Upright
-from redunet.shift_invariant.patch_planes import PatchPlanes
 
 __all__ = [
     "Chain",
@@ -35,7 +34,6 @@ __all__ = [
     "Mirrored",
     "Named",
     "PatchFilters",
-    "PatchPlanes",
     "RandomReLU",
     "Root",
     "Scattering",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
+from redunet import registry
 from redunet.errors import DataError
 
 
@@ -96,11 +97,12 @@ def state_of_parts(parts: Mapping[str, FeatureMap]) -> tuple[dict[str, Any], dic
 
 def restore(kind: str, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureMap:
     """The feature map whose state was saved."""
-    if kind not in _KINDS:
-        raise DataError(f"expected a feature map among {', '.join(_KINDS)}, got {kind!r}")
+    cls = _KINDS.get(kind) or registry.find("feature maps", kind)
+    if cls is None:
+        known = ", ".join({**_KINDS, **dict.fromkeys(registry.names("feature maps"))})
+        raise DataError(f"expected a feature map among {known}, got {kind!r}")
     if not isinstance(values, Mapping):
         raise DataError(f"expected the values of a feature map by their names, got {values!r}")
-    cls = _KINDS[kind]
     if hasattr(cls, "from_parts"):
         parts = {name: _part(name, values[name], tensors) for name in values}
         of_parts: FeatureMap = cls.from_parts(parts)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from redunet import registry
 from redunet.errors import SettingsError
 from redunet.features.base import FeatureMap
 from redunet.features.chain import Chain
@@ -23,7 +24,6 @@ from redunet.features.stacked_patches import StackedPatches
 from redunet.features.standardize import Flatten, Standardize
 from redunet.features.together import Together
 from redunet.features.upright import Upright, upright_pixels
-from redunet.shift_invariant.patch_planes import PatchPlanes
 from redunet.validation import Declared, choice, flag, number, setting, whole
 
 Images = Any
@@ -64,7 +64,7 @@ def register_name(name: str, named: Named) -> None:
 
 def known_names() -> tuple[str, ...]:
     """The names of feature maps that settings can have, beside those of patches of N pixels."""
-    return tuple(_NAMED)
+    return tuple({**_NAMED, **dict.fromkeys(registry.names("feature names"))})
 
 
 def _named(kind: str) -> Named | None:
@@ -75,7 +75,8 @@ def _named(kind: str) -> Named | None:
     family, _, size = kind.rpartition("-")
     if family in _SIZED and size.isdecimal():
         return Named(_SIZED[family](int(size)), learns=_always, random=True, local=True)
-    return _NAMED.get(kind)
+    found: Named | None = _NAMED.get(kind) or registry.find("feature names", kind)
+    return found
 
 
 _EARLIER = {"standardize": "standardize-all", "standardize-pixel": "standardize-columns"}
@@ -88,7 +89,7 @@ def _features(name: str, value: Any) -> str:
         if all(_named(kind) for kind in kinds):
             return "+".join(kinds)
     raise SettingsError(
-        f"expected {name} to be one of {', '.join(_NAMED)}, "
+        f"expected {name} to be one of {', '.join(known_names())}, "
         f"{' or '.join(f'{family}-N' for family in _SIZED)} with N the side of a patch, "
         f"{_UPRIGHT} before scattering or patches, or several with + between them, got {value!r}"
     )
@@ -323,17 +324,6 @@ def _stacked_patches(size: int | None = None) -> Make:
     )
 
 
-def _patch_planes(settings: FeatureSettings, images: Images, device: str) -> FeatureMap:
-    return PatchPlanes.learn(
-        images,
-        settings.seed,
-        settings.n_filters,
-        settings.patch_size,
-        threshold=settings.threshold,
-        root=settings.root,
-    )
-
-
 def _random_relu(settings: FeatureSettings, samples: Images, device: str) -> FeatureMap:
     if settings.centred:
         return RandomReLU.learn(samples, settings.seed, settings.width)
@@ -374,7 +364,6 @@ _NAMED.update(
         ),
         "patches-kmeans": Named(_patches("kmeans"), learns=_always, random=True, local=True),
         "stacked-patches": Named(_stacked_patches(), learns=_always, random=True, local=True),
-        "patch-planes": Named(_patch_planes, learns=_always, random=True),
         "random-relu": Named(_random_relu, learns=_if_centred, random=True),
         "fourier": Named(_fourier, learns=_if_centred, random=True),
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
-from redunet.features import FeatureMap, PatchFilters, PatchPlanes
+from redunet.features import FeatureMap, PatchFilters
 from redunet.report.blocks import Figure, Images, View
 
 MOST_FILTERS = 96
@@ -39,15 +40,15 @@ def filter_figure(features: FeatureMap | None) -> list[Figure]:
     return [Figure("filters", "Filters of the feature map", caption, views, choose="filters")]
 
 
-def _with_filters(features: FeatureMap) -> Iterator[PatchFilters | PatchPlanes]:
+def _with_filters(features: FeatureMap) -> Iterator[Any]:
     """The maps with filters that a feature map is made of."""
-    if isinstance(features, PatchFilters | PatchPlanes):
+    if hasattr(features, "filters"):
         yield features
     for part in getattr(features, "parts", ()):
         yield from _with_filters(part)
 
 
-def _view(features: PatchFilters | PatchPlanes) -> View:
+def _view(features: Any) -> View:
     size = features.patch_size
     filters = features.filters[:MOST_FILTERS].to("cpu", torch.float64)
     columns = min(MOST_IN_A_ROW, len(filters))

@@ -16,7 +16,6 @@ from redunet.estimators import (
     EnsembleClassifier,
     Estimator,
     ReduNetClassifier,
-    ShiftInvariantClassifier,
 )
 from redunet.estimators.inspection import (
     after_layers,
@@ -101,7 +100,7 @@ class Look:
         model = self.drawn
         if isinstance(model, ReduNetClassifier):
             return model
-        if isinstance(model, ShiftInvariantClassifier):
+        if not model.learns_vectors:
             raise SettingsError(
                 f"expected a model of vectors to draw, got one of {model.name()}: see redunet "
                 f"inspect"

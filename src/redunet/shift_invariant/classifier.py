@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.offloading import allocate_here
-from redunet.estimators.settings import Settings, resolve_device
+from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.state import Kept, State
 from redunet.features import FeatureMap
 from redunet.shift_invariant.layout import Layout
@@ -26,7 +26,7 @@ from redunet.shift_invariant.moments import ShiftMoments
 from redunet.shift_invariant.network import ShiftNetwork, build_shift_network
 from redunet.shift_invariant.predictive import new_samples
 from redunet.shift_invariant.readouts import SHIFT_READOUTS, ShiftReadout
-from redunet.validation import Declared, flag, one_of, setting
+from redunet.validation import one_of
 
 NETWORK = (
     "n_layers",
@@ -46,20 +46,6 @@ NETWORK = (
 
 _ROWS = 512
 """New samples at a time."""
-
-
-@dataclass(frozen=True)
-class ShiftSettings(Declared):
-    """Whether a model is the network of all shifts."""
-
-    shifts: bool = setting(
-        False,
-        flag,
-        """Whether all circular shifts of a sample are learnt with it, so that no shift changes a
-        label: a `ShiftInvariantClassifier`, for features that lie on a grid.""",
-        "bool",
-        always_saved=False,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +157,9 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     """
 
     kind = "shift-invariant"
+    exported = None
+    in_partitions = False
+    readouts = tuple(SHIFT_READOUTS)
     _remembers = ShiftMoments
     _of_embedding = "features, normalize, input_range or positions"
 
@@ -213,6 +202,13 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def name(cls) -> str:
         """What people call it."""
         return cls.kind
+
+    @classmethod
+    def of_settings(cls, settings: object, features: FeatureMap | None, device: str) -> Self:
+        """An estimator with those of all settings of a model that it has."""
+        names = (*NETWORK, *InputSettings.names())
+        own = {name: getattr(settings, name) for name in names}
+        return cls(**own, features=features, device=device)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The network's features, on the unit sphere, shifted as X is: ndarray of shape (n, d)."""

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from redunet.errors import DataError
-from redunet.features.base import register
+from redunet.features import FeatureSettings, Named
+from redunet.features.base import FeatureMap, register
 from redunet.features.checks import check_shape
 from redunet.features.patches import (
     _FILTER_GRID,
@@ -177,3 +178,18 @@ class PatchPlanes:
             "root": self.root,
         }
         return values, {"filters": self.filters}
+
+
+def _from_settings(settings: FeatureSettings, images: Any, device: str) -> FeatureMap:
+    return PatchPlanes.learn(
+        images,
+        settings.seed,
+        settings.n_filters,
+        settings.patch_size,
+        threshold=settings.threshold,
+        root=settings.root,
+    )
+
+
+NAMED = Named(_from_settings, learns=lambda settings: True, random=True)
+"""The map that settings call "patch-planes"."""

@@ -46,7 +46,7 @@ on_ranks.GRACE_SECONDS = 0.2
 
 def command():
     if sys.argv[1] == "begun":
-        interrupts.begin("nothing was changed")
+        interrupts.protect("nothing was changed")
     os.kill(os.getpid(), int(sys.argv[2]))
     return 0
 

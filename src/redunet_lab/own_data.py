@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data import Wanted, open_source
+from redunet.data import ReadOptions, open_source
 from redunet.errors import DataError
 from redunet_lab.streams import Samples
 
@@ -33,14 +33,14 @@ def load(path: Path, label: str | None = None, test: Path | None = None) -> Samp
         Test data of the same kind. Without it a quarter of the samples of each
         class, chosen with a fixed seed, becomes test data.
     """
-    x, y, columns = _read(path, Wanted(label=label))
+    x, y, columns = _read(path, ReadOptions(label=label))
     if test is None:
         held_out = _held_out(path, y)
         split = f"{TEST_SHARE:.0%} of the samples of each class, chosen with seed {SPLIT_SEED}"
         return Samples(x[~held_out], y[~held_out], x[held_out], y[held_out], path.name, split)
     shape = None if x.ndim == 2 else x.shape[1:]
     kind = int if y.dtype.kind in "iu" else str
-    wanted = Wanted(label=label, label_type=kind, columns=columns or (), shape=shape)
+    wanted = ReadOptions(label=label, label_type=kind, columns=columns or (), shape=shape)
     x_test, y_test, of_test = _read(test, wanted)
     if of_test != columns or x_test.shape[1:] != x.shape[1:]:
         raise DataError(
@@ -55,7 +55,7 @@ def load(path: Path, label: str | None = None, test: Path | None = None) -> Samp
     return Samples(x, y, x_test, y_test, path.name, f"the samples of {test.name}")
 
 
-def _read(path: Path, wanted: Wanted) -> tuple[NDArray[Any], NDArray[Any], Any]:
+def _read(path: Path, wanted: ReadOptions) -> tuple[NDArray[Any], NDArray[Any], Any]:
     source = open_source(path, wanted)
     batches = list(source.batches())
     labels = [batch.y for batch in batches if batch.y is not None]

@@ -23,18 +23,18 @@ PROGRAMS = {
 class Lost:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
-interrupts.begin("what was finished is kept")
+interrupts.protect("what was finished is kept")
 Lost()
 """,
     "as another error": """
-interrupts.begin("what was finished is kept")
+interrupts.protect("what was finished is kept")
 try:
     os.kill(os.getpid(), signal.SIGINT)
 except KeyboardInterrupt:
     raise ImportError("cannot import name 'x'")
 """,
     "in nothing but a cleanup": """
-interrupts.begin("what was finished is kept")
+interrupts.protect("what was finished is kept")
 with contextlib.suppress(BaseException):
     os.kill(os.getpid(), signal.SIGINT)
 """,

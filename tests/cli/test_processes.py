@@ -211,9 +211,9 @@ def at_once(commands: list[list[str]]) -> list[int]:
     """Run each command in a process of its own; how they ended."""
     from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.data import model_answers, model_changes
+    from redunet.data import learning, predicting
 
-    assert model_answers, (lines, model_changes)  # loaded once, not by each child
+    assert predicting, (lines, learning)  # loaded once, not by each child
     children = []
     for words in commands:
         pid = os.fork()
@@ -230,9 +230,9 @@ def limited(folder: str) -> None:
     """Learn files that this process may not hold in memory."""
     from redunet.cli import lines
     from redunet.cli.app import main
-    from redunet.data import model_changes
+    from redunet.data import learning
 
-    assert lines, model_changes  # loaded before the limit is set
+    assert lines, learning  # loaded before the limit is set
 
     status = Path("/proc/self/status").read_text().split()
     now = int(status[status.index("VmData:") + 1]) * 1024

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet.data import Wanted, arrays, open_source
+from redunet.data import ReadOptions, arrays, open_source
 from redunet.errors import DataError
 from redunet.safety.untrusted import open_regular
 from tests.cli.test_faults import described, npy
@@ -75,15 +75,15 @@ def test_members_packed_in_unusual_ways(tmp_path: Path, method: int) -> None:
 def test_an_array_of_an_archive_is_at_most_so_large(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", X=IMAGES, y=WORDS)
     size = IMAGES.nbytes + 128  # with its header
-    (batch,) = open_source(tmp_path / "a.npz", Wanted(most_unpacked=size)).batches()
+    (batch,) = open_source(tmp_path / "a.npz", ReadOptions(most_unpacked=size)).batches()
     assert np.array_equal(batch.X, IMAGES)
     with pytest.raises(DataError, match=r"of X in .*a\.npz: save it as \.npy"):
-        open_source(tmp_path / "a.npz", Wanted(most_unpacked=size - 1))
+        open_source(tmp_path / "a.npz", ReadOptions(most_unpacked=size - 1))
 
 
 def test_arrays_of_columns_are_mapped_and_read_as_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.asfortranarray(IMAGES))
-    source = open_source(tmp_path / "X.npy", Wanted(labels="ignored"))
+    source = open_source(tmp_path / "X.npy", ReadOptions(labels="ignored"))
     (batch,) = source.batches()
     assert np.array_equal(batch.X, IMAGES)
     assert batch.X.flags.c_contiguous
@@ -106,7 +106,7 @@ def test_an_archive_of_many_members_is_gone_through_once(
         return open_regular(path)
 
     monkeypatch.setattr(arrays, "open_regular", counted)
-    source = open_source(tmp_path / "a.npz", Wanted())
+    source = open_source(tmp_path / "a.npz", ReadOptions())
     assert opened == 1
     assert sum(len(batch.X) for batch in source.batches()) == len(IMAGES)
     assert opened == 3  # samples and labels

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
-from redunet.data import model_changes
+from redunet.data import learning
 from redunet.data.pixels import BadImageError, pixels, resized
 from redunet.errors import ModelFileError
 from redunet.estimators import storage
@@ -90,11 +90,11 @@ def test_a_large_file_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         photo(label, 8, 8, index).save(tmp_path / "i" / label / f"{index}.png")
     assert redunet("learn", tmp_path / "usual", tmp_path / "i").stderr == ""
     size = (tmp_path / "usual").stat().st_size
-    monkeypatch.setattr(model_changes, "LARGE_FILE", int(0.9 * size))
+    monkeypatch.setattr(learning, "LARGE_FILE", int(0.9 * size))
     said = redunet("learn", tmp_path / "m", tmp_path / "i").stderr
     assert said.startswith("redunet: writing about 0.0 GB, as samples have 192 features: of images")
     assert redunet("learn", tmp_path / "m", tmp_path / "i").stderr == ""  # the size is known by now
-    monkeypatch.setattr(model_changes, "LARGE_FILE", int(1.1 * size))
+    monkeypatch.setattr(learning, "LARGE_FILE", int(1.1 * size))
     assert redunet("learn", tmp_path / "n", tmp_path / "i").stderr == ""
 
 

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from redunet.data import Wanted, open_source
+from redunet.data import ReadOptions, open_source
 from redunet.data.source import reading
 from redunet.data.tables import _Table
 from redunet.errors import DataError, FileAccessError
@@ -166,7 +166,7 @@ def test_a_footer_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     for at in range(len(raw) - 8 - footer, len(raw) - 8):
         path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
         try:
-            for batch in open_source(path, Wanted()).batches():
+            for batch in open_source(path, ReadOptions()).batches():
                 assert batch.X.shape == (2, 1)
         except (DataError, FileAccessError):
             refusals += 1

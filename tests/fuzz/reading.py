@@ -27,7 +27,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from PIL import Image
 
-from redunet.data import Wanted, open_source
+from redunet.data import ReadOptions, open_source
 from redunet.errors import ReduNetError
 from redunet_lab.datasets import bounded, idx
 
@@ -131,11 +131,13 @@ def _as_file(ending: str, labels: bool = True) -> Callable[[bytes, Path], None]:
     def read(raw: bytes, folder: Path) -> None:
         path = folder / f"data{ending}"
         path.write_bytes(raw)
-        wanted = Wanted()
+        wanted = ReadOptions()
         if ending == ".npy":
             np.save(folder / "labels.npy", np.arange(len(_X)))
-            wanted = Wanted(label=str(folder / "labels.npy"))
-        for batch in open_source(path, wanted if labels else Wanted(labels="ignored")).batches():
+            wanted = ReadOptions(label=str(folder / "labels.npy"))
+        for batch in open_source(
+            path, wanted if labels else ReadOptions(labels="ignored")
+        ).batches():
             assert len(batch.X)
 
     return read
@@ -145,8 +147,8 @@ def _as_image(raw: bytes, folder: Path) -> None:
     path = folder / "image.png"
     path.write_bytes(raw)
     for wanted in (
-        Wanted(labels="ignored"),
-        Wanted(labels="ignored", shape=(8, 8, 3), resize=True),
+        ReadOptions(labels="ignored"),
+        ReadOptions(labels="ignored", shape=(8, 8, 3), resize=True),
     ):
         for batch in open_source(path, wanted).batches():
             assert batch.X.dtype == np.uint8

@@ -20,8 +20,8 @@ import numpy as np
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from redunet.data import model_changes
-from redunet.data.model_receipts import verify
+from redunet.data import learning
+from redunet.data.verifying import verify
 from redunet.errors import ReduNetError
 from redunet.estimators import NearestMean
 from redunet.estimators.receipts import Receipts
@@ -61,9 +61,7 @@ class _Log:
         X = np.arange(24.0).reshape(8, 3)
         NearestMean().fit(X, np.repeat(["ant", "bee", "cat", "dog"], 2)).save(self.model)
         for label in ("bee", "dog"):
-            model_changes.forget(
-                self.model, [label], tell=lambda said: None, receipts=self.receipts
-            )
+            learning.forget(self.model, [label], tell=lambda said: None, receipts=self.receipts)
         self.whole = self.path.read_bytes()
 
     def outcome(self, data: bytes) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet.data import model_changes
+from redunet.data import learning
 from redunet.estimators import NearestMean
 from redunet.estimators.receipts import Receipts
 
@@ -92,7 +92,7 @@ def taught(folder: Path) -> Path:
     folder.mkdir()
     NearestMean().fit(np.eye(4), list("abcd")).save(folder / "m")
     receipts = Receipts(folder / "log")
-    model_changes.forget(folder / "m", ["a"], tell=lambda said: None, receipts=receipts)
+    learning.forget(folder / "m", ["a"], tell=lambda said: None, receipts=receipts)
     return folder
 
 

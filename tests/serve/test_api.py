@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
-from redunet.data.model_receipts import verify
+from redunet.data.verifying import verify
 from redunet.estimators import Estimator, NearestMean, load
 from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from redunet import ReduNetClassifier
-from redunet.data.model_receipts import verify
+from redunet.data.verifying import verify
 from redunet.errors import BusyError
 from redunet.estimators import Estimator, load
 from redunet.estimators.receipts import Receipts

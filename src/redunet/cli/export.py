@@ -67,12 +67,12 @@ def export(
         redunet export birds.safetensors -o birds.onnx --samples test-photos/
     """
     from redunet.cli import lines
-    from redunet.data import model_export
+    from redunet.data import exporting
     from redunet.safety.files import refuse_overwriting
 
     refuse_overwriting(out, [model, *(samples or []), *([label] if label else [])])
     with progress_of(quiet) as progress, interrupts.outcome(out):
-        found = model_export.export(
+        found = exporting.export(
             model,
             out,
             samples or [],

@@ -106,7 +106,7 @@ def learn(
             --encoder minilm
     """
     from redunet.cli import lines
-    from redunet.data import model_changes
+    from redunet.data import learning
     from redunet.validation import settings_in_file
 
     given = settings_in_file(config) if config else {}
@@ -125,7 +125,7 @@ def learn(
         learn_unlabelled(model, data, wanted, device, as_json, quiet)
         return
     with progress_of(quiet) as progress:
-        found = model_changes.learn(
+        found = learning.learn(
             model,
             data,
             given,
@@ -192,7 +192,7 @@ def predict(
     """
     from redunet.cli import lines
     from redunet.cli.unlabelled import threshold_of
-    from redunet.data import model_answers, prediction_file
+    from redunet.data import predicting, prediction_file
     from redunet.estimators import load
     from redunet.safety.files import refuse_overwriting
 
@@ -216,7 +216,7 @@ def predict(
         show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
         table = prediction_file.csv_lines(sys.stdout.buffer, columns, show)
     with progress_of(quiet) as progress, interrupts.outcome(out) if out else nullcontext():
-        found = model_answers.predict(
+        found = predicting.predict(
             known,
             data,
             wanted_of("ignored", label, skip_bad, text, encoder, device),
@@ -250,13 +250,13 @@ def evaluate(
         redunet evaluate birds.safetensors test-photos/
     """
     from redunet.cli import lines
-    from redunet.data import model_answers
+    from redunet.data import predicting
     from redunet.estimators import load
 
     with progress_of(quiet) as progress:
         known = load(model, device, memory)
         wanted = wanted_of("required", label, skip_bad, text, encoder, device)
-        found = model_answers.evaluate(known, data, wanted, progress)
+        found = predicting.evaluate(known, data, wanted, progress)
     say_found(found, lines.evaluated, as_json, quiet, answer=True)
 
 
@@ -282,14 +282,14 @@ def forget(
         redunet forget birds.safetensors magpie
     """
     from redunet.cli import lines
-    from redunet.data import model_changes
+    from redunet.data import learning
 
     if bool(classes) == unlabelled:
         got = "both" if unlabelled else "neither"
         raise SettingsError(f"expected classes to remove, or --unlabelled, got {got}")
     log = receipts_of(receipt, sign_key, model)
     if unlabelled:
-        from redunet.data.model_unlabelled import forget_unlabelled
+        from redunet.data.unlabelled import forget_unlabelled
 
         if log is not None:
             raise SettingsError("expected --receipt without --unlabelled, got both")
@@ -297,7 +297,7 @@ def forget(
         say_found(withdrawn, lines.forgotten_unlabelled, as_json, quiet)
         return
     classes = classes or []
-    found = model_changes.forget(model, classes, tell=teller(quiet), receipts=log)
+    found = learning.forget(model, classes, tell=teller(quiet), receipts=log)
     say_found(found, lines.forgotten, as_json, quiet)
 
 
@@ -327,10 +327,10 @@ def unlearn(
         redunet unlearn birds.safetensors withdrawn-photos/
     """
     from redunet.cli import lines
-    from redunet.data import model_changes
+    from redunet.data import learning
 
     with progress_of(quiet) as progress:
-        found = model_changes.unlearn(
+        found = learning.unlearn(
             model,
             data,
             wanted_of("required", label, skip_bad, text, encoder, device),
@@ -357,10 +357,10 @@ def merge(
         redunet merge here.safetensors there.safetensors -o both.safetensors
     """
     from redunet.cli import lines
-    from redunet.data import model_changes
+    from redunet.data import learning
 
     with progress_of(quiet) as progress:
-        found = model_changes.merge(models, out, tell=teller(quiet), progress=progress)
+        found = learning.merge(models, out, tell=teller(quiet), progress=progress)
     say_found(found, lines.merged, as_json, quiet)
 
 
@@ -379,11 +379,11 @@ def inspect(
         redunet inspect birds.safetensors
     """
     from redunet.cli.inspection_lines import inspected
-    from redunet.data import model_facts
+    from redunet.data import inspecting
 
     with progress_of(quiet) as progress:
         progress("building the network", 0.0)
-        found = model_facts.inspect(model, device, memory)
+        found = inspecting.inspect(model, device, memory)
     say_found(found, inspected, as_json, quiet, answer=True)
 
 
@@ -397,9 +397,9 @@ def verify(
         redunet verify birds.safetensors
     """
     from redunet.cli import lines
-    from redunet.data import model_facts
+    from redunet.data import inspecting
 
-    say_found(model_facts.verify(model), lines.verified, as_json, quiet)
+    say_found(inspecting.verify(model), lines.verified, as_json, quiet)
 
 
 COMMANDS = (

@@ -24,7 +24,7 @@ Scheduler = Annotated[
 
 def change_of(workers: int | None, scheduler: str | None) -> Any:
     """What learns or withdraws data: this process, or workers."""
-    from redunet.data.labelled import change_here
+    from redunet.data.apply_batches import change_here
 
     if workers is None and scheduler is None:
         return change_here

@@ -66,7 +66,7 @@ def _end_when_stuck() -> None:
     def watch() -> None:
         while (number := os.read(reading, 1)[0]) not in (signal.SIGINT, signal.SIGTERM):
             pass
-        interrupts.hear(number)
+        interrupts.record(number)
         time.sleep(GRACE_SECONDS)
         interrupts.end()
 

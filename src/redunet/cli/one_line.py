@@ -71,7 +71,7 @@ class OneLineErrors(TyperGroup):
             sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001 - raised again where it is unforeseen
             failure = error
-        interrupts.deaf()
+        interrupts.ignore()
         if failure is not None or interrupts.heard():
             code = _exit_code(failure)
         if standalone_mode:

@@ -102,7 +102,7 @@ def progress_bar(
     from redunet.estimators.coverage import CoverageWarning
     from redunet.estimators.lazy import StreamingWarning
 
-    interrupts.begin(if_stopped)
+    interrupts.protect(if_stopped)
     screen = Screen(stderr=True)
     showing = _bar(screen) if screen.is_terminal else _lines()
     with warnings.catch_warnings(), showing if not quiet else nullcontext(silent) as show:

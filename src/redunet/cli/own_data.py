@@ -56,11 +56,11 @@ def wanted_of(
     device: str,
 ) -> Any:
     """What is asked of data, from words of the command line."""
-    from redunet.data import Wanted
+    from redunet.data import ReadOptions
     from redunet.encoders import open_encoder
     from redunet.estimators.settings import resolve_device
 
-    return Wanted(
+    return ReadOptions(
         labels=labels,
         label=label,
         most_bad=(0.0, 0.1, 1.0)[min(skip_bad, 2)],

@@ -31,6 +31,6 @@ def run() -> int:
             return run_together(lambda: cast(int, main(standalone_mode=False)))
         return cast(int, main(standalone_mode=False))
     except KeyboardInterrupt:
-        interrupts.deaf()
+        interrupts.ignore()
         note(interrupts.message())
         return 1

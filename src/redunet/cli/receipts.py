@@ -84,10 +84,10 @@ def verify(
         redunet receipts verify receipts.jsonl birds.safetensors --data photos/
     """
     from redunet.cli import lines
-    from redunet.data import model_receipts
+    from redunet.data import verifying
 
     with progress_of(quiet) as progress:
-        found = model_receipts.verify(
+        found = verifying.verify(
             log,
             model,
             data=data or [],

@@ -87,7 +87,7 @@ def serve(
 
     if model is None and not demo:
         raise SettingsError("expected a model file to serve, or --demo, got neither")
-    interrupts.begin("all changes that were answered are in the file")
+    interrupts.protect("all changes that were answered are in the file")
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())  # before there are threads, and after
         warnings.filterwarnings("ignore", message="X does not have valid feature names")

@@ -63,13 +63,13 @@ def tune(
         redunet tune intents.safetensors validation.csv --budget 60s --write
     """
     from redunet.cli.tuning_lines import best, tuned
-    from redunet.data import model_tuning
+    from redunet.data import tuning
     from redunet.safety.files import make_folder
 
     out = make_folder(out or Path("runs/tune"))  # an error comes before the work
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
     with progress_of(quiet) as progress:
-        found = model_tuning.tune(
+        found = tuning.tune(
             model,
             validation,
             wanted_of("required", label, skip_bad, text, encoder, device),
@@ -81,7 +81,7 @@ def tune(
             tell=teller(quiet),
             progress=progress,
         )
-    record = model_tuning.record_of(found, out, context.obj)
+    record = tuning.record_of(found, out, context.obj)
     if as_json:
         say_json(found)
         return

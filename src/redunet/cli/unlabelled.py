@@ -40,7 +40,7 @@ def calibrate(
         redunet predict intents.safetensors new.csv --reject 0.05
     """
     from redunet.cli import lines
-    from redunet.data.model_unlabelled import calibrate
+    from redunet.data.unlabelled import calibrate
 
     with progress_of(quiet) as progress:
         found = calibrate(
@@ -60,7 +60,7 @@ def learn_unlabelled(
 ) -> None:
     """What `learn --unlabelled` does."""
     from redunet.cli import lines
-    from redunet.data.model_unlabelled import learn_unlabelled
+    from redunet.data.unlabelled import learn_unlabelled
 
     with progress_of(quiet) as progress:
         found = learn_unlabelled(
@@ -71,6 +71,6 @@ def learn_unlabelled(
 
 def threshold_of(model: Estimator, reject: float) -> float:
     """The novelty above which `predict --reject` rejects."""
-    from redunet.data.model_unlabelled import network
+    from redunet.data.unlabelled import network
 
     return network(model).rejection_threshold(reject)

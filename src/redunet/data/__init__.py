@@ -17,13 +17,13 @@ from redunet.data.arrays import open_npy, open_npz
 from redunet.data.encoded import encoded
 from redunet.data.images import IMAGE_ENDINGS, open_images
 from redunet.data.json_lines import open_json_lines
-from redunet.data.source import Batch, Source, Wanted
+from redunet.data.source import Batch, ReadOptions, Source
 from redunet.data.tables import open_csv, open_parquet
 from redunet.errors import DataError, FileAccessError
 
-__all__ = ["Batch", "Source", "Wanted", "open_source"]
+__all__ = ["Batch", "ReadOptions", "Source", "open_source"]
 
-_OPENERS: dict[str, Callable[[Path, Wanted], Source]] = {
+_OPENERS: dict[str, Callable[[Path, ReadOptions], Source]] = {
     ".npz": open_npz,
     ".npy": open_npy,
     ".csv": open_csv,
@@ -34,13 +34,13 @@ _OPENERS: dict[str, Callable[[Path, Wanted], Source]] = {
 }
 
 
-def open_source(path: Path, wanted: Wanted) -> Source:
+def open_source(path: Path, wanted: ReadOptions) -> Source:
     """Open data by the ending of its name, or as a folder of images.
 
     Parameters
     ----------
     path : Path
-    wanted : Wanted
+    wanted : ReadOptions
         What is asked of the data.
 
     Returns

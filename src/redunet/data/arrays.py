@@ -20,9 +20,9 @@ from redunet.data.labels import LONGEST_LABEL, checked_array
 from redunet.data.source import (
     MOST_VALUES,
     Batch,
+    ReadOptions,
     RowNames,
     Source,
-    Wanted,
     check_weight,
     label_name,
     listed,
@@ -100,7 +100,7 @@ def _opened(stream: IO[bytes], size: int, path: Path, member: str | None = None)
     return what
 
 
-def open_npy(path: Path, wanted: Wanted) -> Source:
+def open_npy(path: Path, wanted: ReadOptions) -> Source:
     """An array of samples, with labels in a file of their own."""
     labels = None
     if wanted.label is not None and wanted.labels != "ignored":
@@ -115,7 +115,7 @@ def _stored(path: Path) -> Stored:
         return _opened(stream, os.fstat(stream.fileno()).st_size, path)
 
 
-def open_npz(path: Path, wanted: Wanted) -> Source:
+def open_npz(path: Path, wanted: ReadOptions) -> Source:
     """An archive with labels, and samples in the only other array of as many rows."""
     arrays = _members(path, wanted.most_unpacked)
     label = label_name(path, list(arrays), wanted)

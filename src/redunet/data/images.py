@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from redunet.data.pixels import BadImageError, OtherImageError, is_colour, pixels, resized
-from redunet.data.source import Batch, Source, Wanted, listed, rows_at_a_time
+from redunet.data.source import Batch, ReadOptions, Source, listed, rows_at_a_time
 from redunet.errors import DataError, FileAccessError
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
@@ -22,7 +22,7 @@ _NOT_IMAGES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx")
 """What systems put into folders by themselves, beside hidden files."""
 
 
-def open_images(path: Path, wanted: Wanted) -> Source:
+def open_images(path: Path, wanted: ReadOptions) -> Source:
     """A folder with a sub-folder of images for each class; without labels, any images.
 
     Every file is taken for an image but hidden ones and those that systems make.
@@ -93,7 +93,7 @@ def _first_frames(animated: list[str]) -> str:
     )
 
 
-def _judge(path: Path, n_files: int, left_out: list[str], wanted: Wanted, others: int) -> None:
+def _judge(path: Path, n_files: int, left_out: list[str], wanted: ReadOptions, others: int) -> None:
     """Name and count the images that could not be used, where they are too many.
 
     So many others could be used if they were scaled and converted.

@@ -15,9 +15,9 @@ from redunet.data.labels import checked_text
 from redunet.data.source import (
     TEXTS_AT_A_TIME,
     Batch,
+    ReadOptions,
     RowNames,
     Source,
-    Wanted,
     label_name,
     label_note,
     reading,
@@ -31,7 +31,7 @@ _LONGEST_LINE = 2**22
 _KIND = "a file of JSON lines"
 
 
-def open_json_lines(path: Path, wanted: Wanted) -> Source:
+def open_json_lines(path: Path, wanted: ReadOptions) -> Source:
     """A file with an object on each line; labels are whole numbers or text, as they are written."""
     if not wanted.texts:
         raise DataError(

@@ -51,7 +51,7 @@ _HARMLESS = 2**27
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadOptions:
     """What is asked of data before it is read.
 
     Parameters
@@ -189,7 +189,7 @@ def reading(path: Path, kind: str, *damage: type[Exception]) -> Iterator[None]:
         raise FileAccessError(f"cannot read {path}: {why}") from error
 
 
-def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
+def label_name(path: Path, names: Sequence[str], wanted: ReadOptions) -> str | None:
     """Which of the names is that of the labels; None where there is none and none is needed.
 
     It is the one that is given, or one of `LABEL_NAMES`, or the only one that is not
@@ -218,7 +218,7 @@ def label_name(path: Path, names: Sequence[str], wanted: Wanted) -> str | None:
     )
 
 
-def _only_other(names: Sequence[str], wanted: Wanted) -> list[str]:
+def _only_other(names: Sequence[str], wanted: ReadOptions) -> list[str]:
     """The name beside the model's columns, or beside that of the texts, where there is just one.
 
     A model knows its columns, so it need not keep what those of the labels were called:
@@ -231,14 +231,14 @@ def _only_other(names: Sequence[str], wanted: Wanted) -> list[str]:
     return others if alone and not named_like_row_numbers(others[0]) else []
 
 
-def label_note(path: Path, label: str | None, wanted: Wanted) -> list[str]:
+def label_note(path: Path, label: str | None, wanted: ReadOptions) -> list[str]:
     """A line about labels of a column that nobody named and whose name does not say it."""
     if label is None or wanted.label is not None or label.lower() in LABEL_NAMES:
         return []
     return [f"the labels are those of column {label!r} of {path}, the only one left for them"]
 
 
-def text_name(path: Path, names: Sequence[str], label: str | None, wanted: Wanted) -> str:
+def text_name(path: Path, names: Sequence[str], label: str | None, wanted: ReadOptions) -> str:
     """Which of the names is that of the texts."""
     others = [name for name in names if name != label]
     if wanted.text is not None:

@@ -26,9 +26,9 @@ from redunet.data.row_numbers import looks_like_row_numbers
 from redunet.data.source import (
     TEXTS_AT_A_TIME,
     Batch,
+    ReadOptions,
     RowNames,
     Source,
-    Wanted,
     check_weight,
     label_name,
     label_note,
@@ -171,7 +171,7 @@ class _Table:
                 )
 
 
-def open_csv(path: Path, wanted: Wanted) -> Source:
+def open_csv(path: Path, wanted: ReadOptions) -> Source:
     """A CSV file with a line of column names; all but the labels are numbers."""
     texts = wanted.texts
     with _reading_csv(path):
@@ -201,7 +201,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
 
 def _label_kind(
-    path: Path, layout: CsvLayout, label: str | None, wanted: Wanted
+    path: Path, layout: CsvLayout, label: str | None, wanted: ReadOptions
 ) -> tuple[type | None, list[str]]:
     """Whether labels of text are numbers, and notes where that or their column is in doubt."""
     said = label_note(path, label, wanted)
@@ -263,7 +263,7 @@ def _no_number(path: Path, layout: CsvLayout, names: Sequence[str]) -> tuple[str
     return None
 
 
-def open_parquet(path: Path, wanted: Wanted) -> Source:
+def open_parquet(path: Path, wanted: ReadOptions) -> Source:
     """A Parquet file; all columns but the labels are numbers, or one of them holds texts.
 
     Of a file that `redunet encode` wrote, only the vectors and labels are read.
@@ -355,7 +355,9 @@ def _is_text(of: Any) -> bool:
     return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
 
 
-def _columns(path: Path, names: list[str], wanted: Wanted) -> tuple[str | None, tuple[str, ...]]:
+def _columns(
+    path: Path, names: list[str], wanted: ReadOptions
+) -> tuple[str | None, tuple[str, ...]]:
     """The column of labels, and the others in the model's order, or in their own."""
     most, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from redunet.core.moments import ClassMoments
-from redunet.data import Source, Wanted
-from redunet.data.for_model import open_all
-from redunet.data.labelled import How
+from redunet.data import ReadOptions, Source
+from redunet.data.apply_batches import How
+from redunet.data.matching import open_all
 from redunet.distributed.cluster import (
     check_workers,
     dask_packages,
@@ -98,7 +98,7 @@ class OnDask:
         how: How,
         model: Estimator,
         sources: Sequence[Source],
-        wanted: Wanted,
+        wanted: ReadOptions,
         progress: Progress = silent,
     ) -> None:
         """Learn or withdraw all samples of sources, or none after an error."""
@@ -123,7 +123,7 @@ def _change(how: How, model: Estimator, data: Any, client: Any, label: str | Non
     sources: list[Source] = []
     if _are_paths(data):
         paths = [Path(data)] if isinstance(data, str | os.PathLike) else [Path(one) for one in data]
-        wanted = Wanted(label=label)
+        wanted = ReadOptions(label=label)
         fitted = model if hasattr(model, "moments_") else None
         sources = open_all(paths, wanted, fitted, changing=True)
         parts = of_sources(model, sources, wanted)

@@ -24,9 +24,9 @@ from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
-from redunet.data import Wanted, open_source
-from redunet.data.for_model import check_columns
-from redunet.data.labelled import change
+from redunet.data import ReadOptions, open_source
+from redunet.data.apply_batches import change
+from redunet.data.matching import check_columns
 from redunet.data.source import rows_at_a_time
 from redunet.errors import DataError, ReduNetError, SettingsError
 from redunet.estimators import Estimator
@@ -236,7 +236,7 @@ def bag_batches(items: Iterable[Any]) -> Iterator[Pair]:
         step = rows_at_a_time(max(1, X[0].size))
 
 
-def of_file(given: Job, path: Path, wanted: Wanted) -> Partial:
+def of_file(given: Job, path: Path, wanted: ReadOptions) -> Partial:
     """The moments of a file or folder, or of some pieces of it, which this worker opens."""
     model = given.open()
     source = open_source(path, wanted)

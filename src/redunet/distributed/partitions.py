@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redunet.data import Source, Wanted
-from redunet.data.for_model import label_type, wanted_for
-from redunet.data.labelled import kind_of, labels_of
+from redunet.data import ReadOptions, Source
+from redunet.data.apply_batches import kind_of, labels_of
+from redunet.data.matching import label_type, wanted_for
 from redunet.data.source import label_name
 from redunet.distributed.cluster import dask_packages
 from redunet.distributed.partial import (
@@ -124,13 +124,13 @@ def _frame_columns(
     if not all(isinstance(name, str) for name in names):
         raise DataTypeError(f"expected columns that have names, str, got {names[:5]}: rename them")
     known = tuple(getattr(model, "feature_names_in_", ()))
-    wanted = Wanted(label=label, columns=known)
+    wanted = ReadOptions(label=label, columns=known)
     of_labels = label_name(Path("the data frame"), names, wanted) or ""  # there is one, or an error
     columns = tuple(name for name in names if name != of_labels)
     return of_labels, known if set(columns) == set(known) else columns
 
 
-def of_sources(model: Estimator, sources: Sequence[Source], wanted: Wanted) -> Partitions:
+def of_sources(model: Estimator, sources: Sequence[Source], wanted: ReadOptions) -> Partitions:
     """Files and folders, in pieces where they have such; workers open them again.
 
     Parameters
@@ -138,7 +138,7 @@ def of_sources(model: Estimator, sources: Sequence[Source], wanted: Wanted) -> P
     model : Estimator
     sources : sequence of Source
         Opened here, to know that they go together.
-    wanted : Wanted
+    wanted : ReadOptions
         What was asked of them.
     """
     if hasattr(model, "moments_"):
@@ -168,7 +168,7 @@ def of_sources(model: Estimator, sources: Sequence[Source], wanted: Wanted) -> P
     return Partitions(columns, kind, tasks)
 
 
-def _pieces(source: Source, wanted: Wanted, most: int) -> list[Wanted]:
+def _pieces(source: Source, wanted: ReadOptions, most: int) -> list[ReadOptions]:
     """What is asked of each of at most so many parts of a source."""
     if wanted.most_bad:  # a share of all images
         return [wanted]

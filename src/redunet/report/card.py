@@ -14,7 +14,7 @@ from typing import Any
 
 from redunet._version import __version__
 from redunet.adapters.runs import Record, read_record
-from redunet.data.model_facts import held
+from redunet.data.inspecting import held
 from redunet.encoders.known import encoder_of
 from redunet.errors import DataError
 from redunet.estimators import Estimator, load

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data import Wanted
-from redunet.data.for_model import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data import ReadOptions
+from redunet.data.matching import at, label_type, labels_like, open_all, read, samples_for
 from redunet.errors import DataError, FileAccessError
 from redunet.estimators import Estimator
 from redunet.progress import silent
@@ -101,7 +101,7 @@ def _of_data_set(
 
 def _of_file(path: Path, model: Estimator) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """All samples of a file or folder, read as the commands on model files read them."""
-    sources = open_all([path], Wanted(labels="optional"), model)
+    sources = open_all([path], ReadOptions(labels="optional"), model)
     samples, labels = [], []
     for source, batch in read(sources, "reading", silent):
         with at(source, batch):

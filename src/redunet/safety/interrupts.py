@@ -45,7 +45,7 @@ def ask_before_speaking(may_speak: Callable[[], bool]) -> None:
     _may_speak = may_speak
 
 
-def deaf() -> None:
+def ignore() -> None:
     """Ignore Ctrl-C from now on: the command has ended, and what it says is final."""
     while True:
         try:
@@ -57,7 +57,7 @@ def deaf() -> None:
             continue
 
 
-def begin(words: str) -> None:
+def protect(words: str) -> None:
     """Stop by an exception from now on, as files may need to be cleaned up.
 
     Parameters
@@ -109,7 +109,7 @@ def outcome(path: str | os.PathLike[str]) -> Iterator[None]:
         same = _version(path) == before
         return f"{path} {'is as it was' if same else 'was saved before that'}"
 
-    begin(words())
+    protect(words())
     _outcome = words
     try:
         yield
@@ -124,13 +124,13 @@ def reset() -> None:
 
 
 def _interrupt(signum: int, frame: Any) -> None:
-    hear(signum)
+    record(signum)
     if not _begun:
         end()
     raise KeyboardInterrupt
 
 
-def hear(signum: int) -> None:
+def record(signum: int) -> None:
     """Record a signal to stop."""
     global _heard, _why
     if signum == signal.SIGTERM and not _heard:

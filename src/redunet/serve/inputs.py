@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.for_model import label_type, labels_like, open_all, wanted_for
 from redunet.data.images import IMAGE_ENDINGS
 from redunet.data.labels import checked_text
-from redunet.data.source import Batch, Source, Wanted, texts_array
+from redunet.data.matching import label_type, labels_like, open_all, wanted_for
+from redunet.data.source import Batch, ReadOptions, Source, texts_array
 from redunet.encoders import Encoder
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
@@ -161,7 +161,7 @@ def sources_of(
     changing : bool, default=False
     """
     wanted = replace(
-        wanted_for(model, Wanted(encoder=encoder)),
+        wanted_for(model, ReadOptions(encoder=encoder)),
         labels="required" if changing else "ignored",
         most_unpacked=_MOST_UNPACKED,
     )

@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from redunet.data.model_changes import check_builds
-from redunet.data.model_receipts import known_copies
+from redunet.data.learning import check_builds
+from redunet.data.verifying import known_copies
 from redunet.errors import BusyError, FileAccessError, ModelFileError, ReduNetError
 from redunet.estimators import Estimator, load
 from redunet.estimators.receipts import Receipts, Withdrawn, shown

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.for_model import label_type, read, samples_for, wanted_for
-from redunet.data.labelled import change, labelled_batches
-from redunet.data.source import Wanted
+from redunet.data.apply_batches import change, labelled_batches
+from redunet.data.matching import label_type, read, samples_for, wanted_for
+from redunet.data.source import ReadOptions
 from redunet.encoders import Encoder
 from redunet.errors import DataError, DataTypeError
 from redunet.estimators import Estimator, load
@@ -71,7 +71,7 @@ class Service:
     ) -> None:
         self.served, self.events, self.limits = served, events, limits
         self.read_only = read_only
-        self.encoder = wanted_for(served.stored.model, Wanted(encoder=encoder)).encoder
+        self.encoder = wanted_for(served.stored.model, ReadOptions(encoder=encoder)).encoder
         self.answerer = Answerer(served.answers, limits.waiting)
         self.measures = Measures(served, self.answerer)
         self._turns = threading.BoundedSemaphore(limits.waiting)

@@ -31,7 +31,7 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.terminal import Screen, say
-from redunet.safety.interrupts import begin
+from redunet.safety.interrupts import protect
 from redunet_lab.cli.help_text import WithSettings
 from redunet_lab.cli.tune import tune
 
@@ -47,7 +47,7 @@ def demo(out: Out = None, workers: Workers = None) -> None:
     """
     from redunet_lab.cli.screen import show_demo
 
-    begin("what was finished is kept")
+    protect("what was finished is kept")
     show_demo(out or Path("demo"), Screen(markup=True, highlight=True), workers)
 
 

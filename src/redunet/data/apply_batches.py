@@ -8,15 +8,15 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
-from redunet.data.for_model import at, label_type, labels_like, read, samples_for
-from redunet.data.source import Batch, Source, Wanted
+from redunet.data.matching import at, label_type, labels_like, read, samples_for
+from redunet.data.source import Batch, ReadOptions, Source
 from redunet.errors import DataError, FileAccessError, ReduNetError
 from redunet.estimators import Estimator, MomentEstimator
 from redunet.progress import Progress, silent
 
 How: TypeAlias = Literal["learning", "withdrawing"]
 
-Change: TypeAlias = Callable[[How, Estimator, Sequence[Source], Wanted, Progress], None]
+Change: TypeAlias = Callable[[How, Estimator, Sequence[Source], ReadOptions, Progress], None]
 """What learns or withdraws all samples of sources, or none after an error."""
 
 
@@ -24,7 +24,7 @@ def change_here(
     how: How,
     model: Estimator,
     sources: Sequence[Source],
-    wanted: Wanted,
+    wanted: ReadOptions,
     progress: Progress = silent,
 ) -> None:
     """Learn or withdraw all samples of sources in this process, or none after an error.
@@ -34,7 +34,7 @@ def change_here(
     how : {"learning", "withdrawing"}
     model : Estimator
     sources : sequence of Source
-    wanted : Wanted
+    wanted : ReadOptions
         What was asked of the sources when they were opened.
     progress : callable
     """

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data import Source, Wanted
-from redunet.data.for_model import at, check_finite, open_all, read, samples_for
-from redunet.data.model_changes import changing, counted, holdings
+from redunet.data import ReadOptions, Source
+from redunet.data.learning import changing, counted, holdings
+from redunet.data.matching import at, check_finite, open_all, read, samples_for
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import Estimator, ReduNetClassifier, load
 from redunet.progress import Progress, silent
@@ -23,7 +23,7 @@ Found = dict[str, Any]
 def learn_unlabelled(
     path: Path,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     *,
     device: str = "auto",
     tell: Tell,
@@ -37,7 +37,7 @@ def learn_unlabelled(
         Of the model.
     data : sequence of Path
         Samples whose labels, if they have any, are ignored. All are held in memory.
-    wanted : Wanted
+    wanted : ReadOptions
     device : str, default="auto"
     tell : callable
     progress : callable
@@ -82,7 +82,7 @@ def forget_unlabelled(path: Path, *, tell: Tell) -> Found:
 def calibrate(
     path: Path,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     *,
     device: str = "auto",
     memory: str = "2GB",

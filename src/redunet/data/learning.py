@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redunet.data import Source, Wanted
-from redunet.data.for_model import (
+from redunet.data import ReadOptions, Source
+from redunet.data.apply_batches import Change, change_here
+from redunet.data.inspecting import held
+from redunet.data.matching import (
     at,
     check_finite,
     label_type,
@@ -24,9 +26,7 @@ from redunet.data.for_model import (
     read,
     to_resize,
 )
-from redunet.data.labelled import Change, change_here
-from redunet.data.model_facts import held
-from redunet.data.model_receipts import save_withdrawn, withdrawn_samples
+from redunet.data.verifying import save_withdrawn, withdrawn_samples
 from redunet.errors import (
     DataError,
     DataTypeError,
@@ -63,7 +63,7 @@ _SAMPLE_BYTES = 2**27
 @contextmanager
 def changing(path: Path, tell: Tell) -> Iterator[list[str]]:
     """Hold a model file alone; an interruption says what has become of it."""
-    interrupts.begin("nothing was changed")
+    interrupts.protect("nothing was changed")
     with locked(path, tell) as notes, interrupts.outcome(path):
         yield notes
 
@@ -72,7 +72,7 @@ def learn(
     path: Path,
     data: Sequence[Path],
     settings: Mapping[str, Any],
-    wanted: Wanted,
+    wanted: ReadOptions,
     *,
     estimator: str | None = None,
     recipe: str | None = None,
@@ -91,7 +91,7 @@ def learn(
     data : sequence of Path
     settings : mapping
         Of a new model, as `ModelSettings` has them.
-    wanted : Wanted
+    wanted : ReadOptions
     estimator : str, default="redunet"
         Of a new model: a name that `redunet.estimators.estimator_named` knows.
     recipe : str, default=None
@@ -177,7 +177,7 @@ def forget(
 def unlearn(
     path: Path,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     *,
     device: str = "auto",
     tell: Tell,

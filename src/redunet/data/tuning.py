@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.for_model import at, label_type, labels_like, open_all, read, samples_for
-from redunet.data.model_changes import changing
-from redunet.data.source import Source, Wanted
+from redunet.data.learning import changing
+from redunet.data.matching import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data.source import ReadOptions, Source
 from redunet.environment import environment
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import Estimator, ReduNetClassifier, load
@@ -29,7 +29,7 @@ Found = dict[str, Any]
 def tune(
     path: Path,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     *,
     budget: str = "60s",
     search: Mapping[str, Sequence[Any]] | None = None,
@@ -47,7 +47,7 @@ def tune(
         Of the model.
     data : sequence of Path
         Held in memory.
-    wanted : Wanted
+    wanted : ReadOptions
     budget, search
         As for `ReduNetClassifier.tune`.
     write : bool, default=False

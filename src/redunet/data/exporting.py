@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from redunet.data.for_model import at, open_all, read, samples_for
-from redunet.data.source import Wanted
+from redunet.data.matching import at, open_all, read, samples_for
+from redunet.data.source import ReadOptions
 from redunet.estimators import Estimator, load
 from redunet.export import export as write
 from redunet.export import over_vectors, revealed
@@ -24,7 +24,7 @@ def export(
     path: Path,
     out: Path,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     *,
     layers: str,
     without_features: bool,
@@ -41,7 +41,7 @@ def export(
         Of the model, and of the file to write.
     data : sequence of Path
         Held in memory; where there are none, samples are made.
-    wanted : Wanted
+    wanted : ReadOptions
     layers, without_features, file_format
         As for `redunet.export.export`.
     device, memory : str

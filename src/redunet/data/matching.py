@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from redunet.data import open_source
 from redunet.data.images import IMAGE_ENDINGS, shape_to_resize_to
 from redunet.data.labels import whole_numbers
-from redunet.data.source import Batch, Source, Wanted
+from redunet.data.source import Batch, ReadOptions, Source
 from redunet.encoders import Encoder, EncoderId, encoder_of
 from redunet.errors import DataError, GroupError, ReduNetError
 from redunet.estimators import Estimator
@@ -27,7 +27,7 @@ from redunet.progress import Progress
 
 def open_all(
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     model: Estimator | None,
     *,
     changing: bool = False,
@@ -37,7 +37,7 @@ def open_all(
     Parameters
     ----------
     data : sequence of Path
-    wanted : Wanted
+    wanted : ReadOptions
     model : Estimator, or None
         None is a model that is still to be made.
     changing : bool, default=False
@@ -59,7 +59,7 @@ def open_all(
     return sources
 
 
-def wanted_for(model: Estimator, wanted: Wanted) -> Wanted:
+def wanted_for(model: Estimator, wanted: ReadOptions) -> ReadOptions:
     """What a model that has learnt something asks of data, beside what a caller asks."""
     return replace(
         wanted,
@@ -118,7 +118,7 @@ def check_encoder(known: EncoderId | None, source: Source, changing: bool = Fals
         )
 
 
-def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: Wanted) -> Wanted:
+def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: ReadOptions) -> ReadOptions:
     """What is asked of data for a new model that takes images of a size, (height, width)."""
     for path in data:
         if not path.is_dir() and path.suffix.lower() not in IMAGE_ENDINGS:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from redunet.data.for_model import label_type, open_all
-from redunet.data.labelled import change, labelled_batches
-from redunet.data.source import Source, Wanted
+from redunet.data.apply_batches import change, labelled_batches
+from redunet.data.matching import label_type, open_all
+from redunet.data.source import ReadOptions, Source
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, load
 from redunet.estimators.partial import without_moments
@@ -116,7 +116,7 @@ def verify(
     withdrawn: Sequence[Path] = (),
     salt: str | None = None,
     key: Path | None = None,
-    wanted: Wanted | None = None,
+    wanted: ReadOptions | None = None,
     progress: Progress = silent,
 ) -> Found:
     """Check a log of receipts, and the model file as it is now; anything wrong is an error.
@@ -132,7 +132,7 @@ def verify(
     salt : str, default=None
     key : Path, default=None
         Of the public key that every line must be signed with.
-    wanted : Wanted, default=None
+    wanted : ReadOptions, default=None
         How to read data.
     progress : callable
 
@@ -141,7 +141,7 @@ def verify(
     dict
         What was found.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or ReadOptions()
     model, present = load(path), file_sha256(path)
     hashes = _hashes(model, withdrawn, salt, wanted) if withdrawn else None
     journal = Journal(log)
@@ -249,7 +249,7 @@ def _check_present(receipts: Sequence[tuple[Line, str]], present: str, path: Pat
 
 
 def _check_rebuilt(
-    model: Estimator, path: Path, data: Sequence[Path], wanted: Wanted, progress: Progress
+    model: Estimator, path: Path, data: Sequence[Path], wanted: ReadOptions, progress: Progress
 ) -> None:
     """Raise an error unless a model that learns only these data is the same, to the byte."""
     sources = open_all(data, wanted, model, changing=True)
@@ -275,7 +275,7 @@ def _counts(model: Estimator) -> dict[Any, int]:
 
 
 def _hashes(
-    model: Estimator, withdrawn: Sequence[Path], salt: str | None, wanted: Wanted
+    model: Estimator, withdrawn: Sequence[Path], salt: str | None, wanted: ReadOptions
 ) -> Counter[str]:
     """Hashes of the samples that a receipt must be about, and how often each occurs."""
     try:

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from redunet.data import Source, Wanted
-from redunet.data.for_model import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data import ReadOptions, Source
+from redunet.data.matching import at, label_type, labels_like, open_all, read, samples_for
 from redunet.data.prediction_file import Write
 from redunet.data.source import listed
 from redunet.errors import DataError
@@ -23,7 +23,7 @@ Found = dict[str, Any]
 def predict(
     model: Estimator,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     table: AbstractContextManager[Write],
     progress: Progress = silent,
     threshold: float | None = None,
@@ -34,7 +34,7 @@ def predict(
     ----------
     model : estimator
     data : sequence of Path
-    wanted : Wanted
+    wanted : ReadOptions
     table : context manager
         Opened once the data are known to be usable; see `redunet.data.prediction_file`.
     progress : callable
@@ -77,7 +77,7 @@ def predict(
 def evaluate(
     model: Estimator,
     data: Sequence[Path],
-    wanted: Wanted,
+    wanted: ReadOptions,
     progress: Progress = silent,
 ) -> Found:
     """Accuracy, a row for each class, and the confusion matrix.

@@ -82,9 +82,8 @@ growth: setup ## Measure how networks grow with their classes, some minutes; nee
 	$(BIN)/python -m benchmarks.growth_page
 
 tables: setup ## Make the tables and pictures of README and docs from the records
-	$(BIN)/python -m redunet_lab.report.readme README.md docs/results.md docs/recipes.md docs/vectors.md docs/images.md --figures
+	$(BIN)/python -m redunet_lab.report.readme README.md docs/results.md results/tables.md results/recipes.md results/vectors.md results/images.md --figures
 	$(BIN)/python -m benchmarks.widths_page
-	$(BIN)/python -m docsite.commands
 
 .venv/.docs-installed: .venv/.installed
 	$(UV_INSTALL) '.[dev,docs]' || $(PIP_INSTALL) '.[dev,docs]'

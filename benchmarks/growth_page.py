@@ -1,4 +1,4 @@
-"""The figure and the tables of ``docs/growth.md``, from its record.
+"""The figure and the tables of ``benchmarks/growth.md``, from its record.
 
 ``python -m benchmarks.growth_page`` puts them there.
 """
@@ -17,8 +17,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from benchmarks import readme
 from benchmarks.growth import FORMS, RECORD
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGE, PICTURE = DOCS / "growth.md", DOCS / "growth.png"
+FOLDER = Path(__file__).parent
+PAGE, PICTURE = FOLDER / "growth.md", FOLDER / "growth.png"
 
 DRAWN = (
     "CLINC150, settings for vectors",

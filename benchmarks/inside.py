@@ -4,7 +4,7 @@ Two small models: the recipe ``images-cpu`` on CIFAR-10 with 48 filters of each 
 ``directions`` on the pixels of MNIST. Some training images of each class are learnt, and others of
 them are the samples; test images are not looked at. The pictures are those that ``redunet report
 MODEL --samples DATA --figures FOLDER`` writes. Writes ``results/inside.json`` here, pictures to
-``docs/figures`` and the table of ``docs/images.md``; a minute or two on one core.
+``results/figures`` and the table of ``results/images.md``; a minute or two on one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from redunet.safety.files import write_bytes
 from redunet_lab import datasets
 
 RECORD = Path(__file__).parent / "results" / "inside.json"
-FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+FIGURES = Path(__file__).parent.parent / "results" / "figures"
 PAGE = FIGURES.parent / "images.md"
 MARK = "inside table: ../benchmarks/results/inside.json"
 HELD_OUT = 100

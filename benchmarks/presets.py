@@ -4,7 +4,7 @@ Nearest mean, linear discriminant analysis, the paper's settings and the presets
 tables. On four small tables of scikit-learn: five-fold cross-validation, repeated four times. On
 CLINC150: training questions are learnt, validation questions answered; test questions are left
 alone; ``cost`` measures what the presets for vectors take there. Adds to
-``benchmarks/results/presets.json`` and fills the tables of ``docs/recipes.md``.
+``benchmarks/results/presets.json`` and fills the tables of ``results/recipes.md``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from redunet.safety.files import write_bytes
 from redunet_lab.datasets import clinc150
 
 RECORD = Path(__file__).parent / "results" / "presets.json"
-PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[1] / "results" / "recipes.md"
 MARK = "presets table: ../benchmarks/results/presets.json"
 COST_MARK = "cost table: ../benchmarks/results/presets.json"
 

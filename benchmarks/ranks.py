@@ -3,7 +3,7 @@
 ``python -m benchmarks.ranks [--device cuda] [--folder FOLDER] [RANKS ...]`` has 1, 2 and 4
 processes under torchrun read a model, build it and label samples by all layers: 200 classes of
 many samples, and 2,000 of few. On a GPU, 1 and 2 processes share it. Writes
-``FOLDER/ranks-DEVICE.json``, the table of ``docs/scale.md``.
+``FOLDER/ranks-DEVICE.json``, the table of ``benchmarks/scale.md``.
 """
 
 from __future__ import annotations

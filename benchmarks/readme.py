@@ -1,7 +1,7 @@
 """Put what was measured into the texts: ``python -m benchmarks.readme``.
 
-This folder's README gets the tables of the records, ``docs/results.md`` the ratios of its section
-on speed, ``docs/answers.md``, ``docs/scale.md`` and ``docs/tuning.md`` their tables.
+This folder's README gets the tables of the records, ``results/tables.md`` the ratios of its section
+on speed, ``answers.md``, ``scale.md`` and ``docs/tuning.md`` their tables.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def with_answers(text: str, folder: Path) -> str:
         lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
         lines += [[row.get(head, "") for head in heads] for row in rows]
         bodies.append(f"{about}:\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return between(text, "answers table: ../benchmarks/results", "\n\n".join(bodies))
+    return between(text, "answers table: results", "\n\n".join(bodies))
 
 
 _ANSWERS = {
@@ -115,7 +115,7 @@ def with_labels(text: str, folder: Path) -> str:
                 ]
             )
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return between(text, "labels table: ../benchmarks/results", body)
+    return between(text, "labels table: results", body)
 
 
 def with_calibration(text: str, path: Path) -> str:
@@ -153,7 +153,7 @@ def with_dask(text: str, path: Path) -> str:
     facts = f"{what}; {about['cpu']}, {about['threads']} threads, load before "
     facts += f"{about['load_before']}; medians of {about['rounds']}, {about['date']}:"
     body = facts + "\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return between(text, f"dask table: ../benchmarks/results/{path.name}", body)
+    return between(text, f"dask table: results/{path.name}", body)
 
 
 def with_ranks(text: str, folder: Path) -> str:
@@ -169,7 +169,7 @@ def with_ranks(text: str, folder: Path) -> str:
         threads = f"{found['machine']['threads']} thread a process, load before {load}"
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         bodies.append(f"{', '.join(about)}, {threads}:\n\n{table}")
-    return between(text, "ranks table: ../benchmarks/results", "\n\n".join(bodies))
+    return between(text, "ranks table: results", "\n\n".join(bodies))
 
 
 def _rank_cells(row: Row) -> dict[str, str]:
@@ -233,15 +233,15 @@ def between(text: str, mark: str, body: str) -> str:
 
 def main() -> None:
     found = records(HERE / "results")
-    results = HERE.parent / "docs" / "results.md"
+    results = HERE.parent / "results" / "tables.md"
     for path, fill in ((HERE / "README.md", with_tables), (results, with_ratios)):
         path.write_text(fill(path.read_text(), found))
-    answers = HERE.parent / "docs" / "answers.md"
+    answers = HERE / "answers.md"
     text = with_answers(answers.read_text(), HERE / "results")
     answers.write_text(with_labels(text, HERE / "results"))
     tuning = HERE.parent / "docs" / "tuning.md"
     tuning.write_text(with_calibration(tuning.read_text(), HERE / "results" / "calibration.json"))
-    scale = HERE.parent / "docs" / "scale.md"
+    scale = HERE / "scale.md"
     text = with_ranks(scale.read_text(), HERE / "results")
     scale.write_text(with_dask(text, HERE / "results" / "dask-cpu.json"))
 

@@ -4,7 +4,7 @@ The constants of the model are measured here, as processor time, which other pro
 disturb little: five in one process of one thread, one on Dask with tiny partitions. The network is
 assumed. Then jobs on Dask with 1 to 8 worker processes are compared with what the model says.
 ``--constants-only`` leaves these out. ``python -m benchmarks.scale_page`` puts the record into
-docs/scale.md.
+benchmarks/scale.md.
 """
 
 from __future__ import annotations

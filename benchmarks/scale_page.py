@@ -1,4 +1,4 @@
-"""The tables of ``docs/scale.md``, from its record: ``python -m benchmarks.scale_page``."""
+"""The tables of ``benchmarks/scale.md``, from its record: ``python -m benchmarks.scale_page``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import readme
 from benchmarks.scale import RECORD, Constants, Job, held
 
-PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
+PAGE = Path(__file__).parent / "scale.md"
 OF_FILES = RECORD.parent / "dask-cpu.json"
 """The record of `benchmarks.dask_learning`, where it exists."""
 OF_RANKS = RECORD.parent / "ranks-cpu.json"

@@ -1,9 +1,9 @@
-"""What shifts do to labels: ``python -m benchmarks.shifts``, for ``docs/invariant.md``.
+"""What shifts do to labels: ``python -m benchmarks.shifts``, for ``results/shifts.md``.
 
 The recipe ``invariant`` and the paper's network, with 50 of its 200 layers, learn 1,000 training
 images a class of MNIST, then label the first 1,000 test images, moved by 0 to 7 pixels in a random
 direction of eight, once cut at the border of the image and once around it. Writes
-``results/shifts.json`` here and ``docs/invariant.png``; the figures of the whole data set are made
+``results/shifts.json`` here and ``results/shifts.png``; the figures of the whole data set are made
 by ``redunet run``.
 """
 
@@ -23,7 +23,7 @@ from redunet_lab import datasets
 from redunet_lab.streams import moved
 
 RECORD = Path(__file__).parent / "results" / "shifts.json"
-PICTURE = Path(__file__).parent.parent / "docs" / "invariant.png"
+PICTURE = Path(__file__).parent.parent / "results" / "shifts.png"
 PER_CLASS, TESTED, MOST = 1000, 1000, 7
 SHOWN = (0, 2, 4, 6, 7)
 NAMES = {"invariant": "invariant", "paper-mnist": "of vectors (paper-mnist)"}

@@ -4,7 +4,7 @@ Settings on CLINC150's training and validation questions: five splits of the tra
 in blocks of 20 a class as they stand in the file (similar questions stand together, so shuffled
 splits would be easier than new questions are), and the validation questions. 18,000 answers by
 models that had not learnt them; test questions are left alone. Writes
-``benchmarks/results/splits-clinc150.json`` and fills the table of ``docs/recipes.md``.
+``benchmarks/results/splits-clinc150.json`` and fills the table of ``results/recipes.md``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from redunet.safety.files import write_bytes
 from redunet_lab.datasets import clinc150
 
 RECORD = Path(__file__).parent / "results" / "splits-clinc150.json"
-PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[1] / "results" / "recipes.md"
 MARK = "splits table: ../benchmarks/results/splits-clinc150.json"
 BLOCK = 20
 

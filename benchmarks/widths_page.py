@@ -1,4 +1,4 @@
-"""The figures and tables of ``docs/images.md`` over the number of features, from their records.
+"""The figures and tables of ``results/images.md`` over the number of features, from their records.
 
 ``python -m benchmarks.widths_page`` puts them there, for each record that the page names.
 """
@@ -19,8 +19,8 @@ from redunet.report.drawing import MUTED, RULE, TEXT
 from redunet.safety.files import write_bytes
 from redunet_lab.report.record_figures import STYLES
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "images.md"
+FOLDER = Path(__file__).parent.parent / "results"
+PAGE = FOLDER / "images.md"
 MARK = re.compile(r"<!-- (widths table: \.\./benchmarks/results/(widths-[\w+.-]+)\.json) -->")
 NAMES = {NETWORK: "network", SAME: "same read-out, no layers", "LDA": "LDA", "ridge": "ridge"}
 LOOKS = {NETWORK: "redunet", SAME: "subspace", "LDA": "lda", "ridge": "ridge"}
@@ -39,7 +39,7 @@ def read(name: str) -> dict[str, Any]:
 
 def picture(name: str) -> Path:
     """Where the figure of a record lies."""
-    return DOCS / "figures" / f"{name}.png"
+    return FOLDER / "figures" / f"{name}.png"
 
 
 def figure(record: dict[str, Any]) -> Figure:

@@ -1,7 +1,4 @@
-"""The page of commands, made of the commands themselves.
-
-``python -m docsite.commands`` writes docs/commands.md.
-"""
+"""The page of commands, made of the commands themselves when the site is built."""
 
 from __future__ import annotations
 
@@ -11,15 +8,13 @@ from collections.abc import Iterator
 import click
 from typer.main import get_command
 
-from docsite.source import ROOT
 from redunet.cli.app import main
 
-PAGE = ROOT / "docs" / "commands.md"
 _HEAD = """\
 # Commands
 
 All commands of `redunet`, with their arguments and options; `redunet COMMAND --help` prints the
-same. This page is made of the commands by `python -m docsite.commands`, and tested to be current.
+same.
 """
 
 
@@ -96,7 +91,3 @@ def _plain(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _plain(text).replace("|", "\\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -9,17 +9,25 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from docsite import commands, reference
 from docsite.formulas import with_formulas
 from docsite.links import PAGES, for_site, links, repository_path, shown, site_path
 from docsite.notebooks import NOTEBOOKS, as_page, pictures
 from docsite.source import ROOT
 
 _ORIGINS = {place: path for path, place in PAGES.items() if place != "index.md"}
+_NOTES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("results", "benchmarks")
+    for path in (ROOT / folder).glob("*.md")
+    if path.name != "README.md"
+)
+"""Notes of the laboratory: pages without a place in the navigation."""
 
 
 def _origin(place: str) -> str:
     """The file of the repository that a page of the site is made of."""
-    return _ORIGINS.get(place, f"docs/{place}")
+    return place if place in _NOTES else _ORIGINS.get(place, f"docs/{place}")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -28,6 +36,12 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         if place in _ORIGINS:
             text = (ROOT / path).read_text(encoding="utf-8")
             files.append(File.generated(config, place, content=text))
+    for place in _NOTES:
+        text = (ROOT / place).read_text(encoding="utf-8")
+        files.append(File.generated(config, place, content=text))
+    files.append(File.generated(config, "commands.md", content=commands.page()))
+    for place, text in reference.pages().items():
+        files.append(File.generated(config, place, content=text))
     for name in NOTEBOOKS:
         place = f"notebooks/{name}.md"
         files.append(File.generated(config, place, content=as_page(name)))

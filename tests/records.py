@@ -10,9 +10,9 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-VECTORS = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
-RECIPES = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+RESULTS = (ROOT / "results" / "tables.md").read_text(encoding="utf-8")
+VECTORS = (ROOT / "results" / "vectors.md").read_text(encoding="utf-8")
+RECIPES = (ROOT / "results" / "recipes.md").read_text(encoding="utf-8")
 READOUTS = {"lda": "discriminant", "ridge": "regression"}
 """Of rivals in closed form: the read-out that each is where a network has no layers."""
 

@@ -1,4 +1,4 @@
-"""The table of processes in docs/scale.md is that of the record, and shows what is claimed."""
+"""The table of processes in benchmarks/scale.md is that of the record, and shows what it says."""
 
 from __future__ import annotations
 

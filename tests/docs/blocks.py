@@ -48,9 +48,9 @@ class Block:
 
 def pages() -> list[Path]:
     """All pages that people read."""
-    found = sorted((ROOT / "docs").rglob("*.md"))
-    others = ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "results/README.md")
-    return [*found, *(ROOT / name for name in others)]
+    folders = ("docs", "benchmarks", "results")
+    found = [page for folder in folders for page in sorted((ROOT / folder).glob("*.md"))]
+    return [*found, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 def blocks(page: Path) -> list[Block]:

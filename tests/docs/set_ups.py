@@ -13,7 +13,6 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_wine
 
 from redunet import ReduNetClassifier, from_recipe
-from tests.docs.blocks import ROOT
 from tests.own_data import done
 
 NAMES = ("magpie", "robin", "wren", "rook", "swift")
@@ -59,10 +58,13 @@ def birds() -> None:
     shutil.copytree("test-photos/wren", "unknown")
 
 
-def own_data() -> dict[str, Any]:
+def images() -> dict[str, Any]:
     birds()
+    return {}
+
+
+def tables() -> dict[str, Any]:
     write_wine()
-    shutil.copytree(ROOT / "results", "results", ignore=shutil.ignore_patterns("tune", "earlier"))
     return {}
 
 
@@ -73,12 +75,12 @@ def add_and_withdraw() -> dict[str, Any]:
     return {}
 
 
-def experiments() -> dict[str, Any]:
+def compare() -> dict[str, Any]:
     write_wine()
     return {}
 
 
-def deployment() -> dict[str, Any]:
+def export() -> dict[str, Any]:
     write_photos("photos", range(2), slice(0, 12), "RGB")
     write_photos("test-photos", range(2), slice(12, 20), "RGB")
     done("learn", "birds.safetensors", "photos", "--resize", 32, "--set", "n_layers=1")
@@ -98,9 +100,9 @@ def vectors() -> dict[str, Any]:
     """A model of vectors, in a file and by name, and data to ask it."""
     X, y = DIGITS, LABELS
     known = y < 5
-    model = from_recipe("embeddings").fit(X[known][:300], y[known][:300])
+    model = from_recipe("vectors").fit(X[known][:300], y[known][:300])
     write_table("first.csv", X[known][:300], y[known][:300])
-    done("learn", "intents.safetensors", "first.csv", "--recipe", "embeddings")
+    done("learn", "intents.safetensors", "first.csv", "--recipe", "vectors")
     write_table("validation.csv", X[known][300:400], y[known][300:400])
     for name in ("new", "log"):
         write_table(f"{name}.csv", X[400:450])
@@ -115,10 +117,11 @@ def vectors() -> dict[str, Any]:
 
 
 SET_UPS: dict[str, Callable[[], dict[str, Any]]] = {
-    "docs/add-and-withdraw.md": add_and_withdraw,
-    "docs/deployment.md": deployment,
-    "docs/experiments.md": experiments,
-    "docs/own-data.md": own_data,
+    "docs/add-withdraw-merge.md": add_and_withdraw,
+    "docs/export.md": export,
+    "docs/compare.md": compare,
+    "docs/images.md": images,
+    "docs/tables.md": tables,
     "docs/receipts.md": receipts,
     "docs/tuning.md": vectors,
     "docs/unknown.md": vectors,

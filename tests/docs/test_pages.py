@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 import redunet
-from docsite import commands
+from docsite import commands, reference
 from docsite.links import PAGES as OUTSIDE
 from docsite.links import anchors, for_site, links, repository_path
 from docsite.source import line_of
-from redunet.estimators.recipes import RECIPES
 from tests.docs.blocks import ROOT, pages
-from tests.records import record
 
 CONFIG = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION = re.findall(
@@ -33,6 +31,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
     written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     made = {place for place in OUTSIDE.values() if place != "index.md"}
     made |= {f"notebooks/{path.stem}.md" for path in NOTEBOOKS}
+    made |= {"commands.md", *reference.pages()}
     assert set(NAVIGATION) == written | made
     assert len(NAVIGATION) == len(set(NAVIGATION))
 
@@ -63,7 +62,7 @@ def test_code_is_no_link() -> None:
 
 
 def test_every_equation_of_the_paper_has_its_code() -> None:
-    page = text("how-it-works.md")
+    page = text("equations.md")
     sections = re.split(r"^### ", page, flags=re.MULTILINE)[1:]
     numbers: list[int] = []
     for section in sections:
@@ -76,7 +75,7 @@ def test_every_equation_of_the_paper_has_its_code() -> None:
     named = [link for link in links(page) if link.path.endswith(".py")]
     assert len(named) > 50
     for link in named:
-        assert (ROOT / repository_path("docs/how-it-works.md", link)).is_file()
+        assert (ROOT / repository_path("docs/equations.md", link)).is_file()
 
 
 def test_a_line_of_code_that_is_gone_is_noticed() -> None:
@@ -86,24 +85,11 @@ def test_a_line_of_code_that_is_gone_is_noticed() -> None:
         line_of(path, "no_such_name")
 
 
-def test_the_page_of_commands_is_current() -> None:
-    assert text("commands.md") == commands.page(), "run python -m docsite.commands"
-
-
-def test_every_public_name_is_in_the_reference() -> None:
-    reference = "".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
-    named = set(re.findall(r"^::: redunet(?:_lab)?\.([\w.]+)$", reference, re.MULTILINE))
-    assert set(redunet.__all__) - {"__version__"} <= {name.rpartition(".")[2] for name in named}
-    packages = {
-        "redunet": ("estimators", "features", "encoders", "export"),
-        "redunet_lab": ("closed_forms", "datasets"),
-    }
-    for package, module in [(one, name) for one, names in packages.items() for name in names]:
-        public = __import__(f"{package}.{module}", fromlist=["__all__"])
-        for name in public.__all__:
-            if callable(getattr(public, name)):
-                known = {f"{module}.{name}", name} & named
-                assert known or name == "Estimator", f"{package}.{module}.{name}"
+def test_every_command_and_public_name_is_in_the_reference() -> None:
+    assert "## redunet learn" in commands.page()
+    written = "".join(reference.pages().values())
+    named = {name.rpartition(".")[2] for name in re.findall(r"^::: (.+)$", written, re.MULTILINE)}
+    assert set(redunet.__all__) - {"__version__"} <= named
 
 
 def test_public_names_have_an_example() -> None:
@@ -130,36 +116,3 @@ def test_notebooks_hold_small_outputs(path: Path) -> None:
         assert there.exists(), link.to
         if link.anchor:
             assert link.anchor in anchors(there.read_text(encoding="utf-8"))
-
-
-def test_figures_in_words_are_those_of_the_records() -> None:
-    mnist = {
-        method["method"]: method["runs"][0]["tasks"][-1]["accuracy"]
-        for method in record("compare-mnist")["methods"]
-    }
-    said = f"reaches {mnist['qda']:.3f}, the network {mnist['redunet']:.3f}"
-    assert said in " ".join(text("faq.md").split())
-    page = text("reproduce.md")
-    for name, title in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
-        whole = record(name)
-        theirs = " | ".join(f"{value:.3f}" for value in whole["paper"]["row"])
-        assert f"| {title}, paper (theirs) | {theirs} |" in page
-        runs = [run["tasks"] for run in whole["methods"][0]["runs"]]
-        means = [
-            sum(task["accuracy"] for task in tasks) / len(runs) for tasks in zip(*runs, strict=True)
-        ]
-        ours = " | ".join(f"{value:.3f}" for value in means)
-        assert re.search(rf"\| {title}, ours[^|]* \| {re.escape(ours)} \|", page), ours
-
-
-def test_every_preset_is_recommended_for_something() -> None:
-    table = text("faq.md").partition("## Which preset should I take?")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\|.*\| ([^|]*) \|$", table, re.MULTILINE)[2:]
-    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
-    assert named == set(RECIPES)
-
-
-def test_the_screenshots_are_small() -> None:
-    shots = sorted((ROOT / "docs" / "screenshots").glob("*.png"))
-    assert len(shots) == 3
-    assert all(shot.stat().st_size < 200_000 for shot in shots)

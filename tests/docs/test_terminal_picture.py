@@ -36,7 +36,7 @@ def test_the_committed_pictures_are_small_and_linked(name: str) -> None:
     words = words_of(path.read_text())
     assert path.stat().st_size < 40_000
     assert all(f"$ {command}" in words for command in SESSIONS[name])
-    pages = README + (ROOT / "docs" / "own-data.md").read_text()
+    pages = README + (ROOT / "docs" / "tables.md").read_text()
     assert f"{name}.svg" in pages
 
 

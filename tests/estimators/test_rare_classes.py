@@ -18,11 +18,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_the_example_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 2
     for block, said in zip(blocks, ([0.97], [0.73, 0.84]), strict=True):
-        exec(compile(block, "docs/own-data.md", "exec"), {})
+        exec(compile(block, "docs/tables.md", "exec"), {})
         found = [round(float(line), 2) for line in capsys.readouterr().out.split()]
         assert found == [float(one) for one in re.findall(r"# ([\d.]+)", block)] == said
 

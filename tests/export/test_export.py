@@ -221,7 +221,7 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
 
 
 def test_operators_determine_second_moments_up_to_counts(tmp_path: Path) -> None:
-    """What docs/deployment.md says of the first layer, done."""
+    """What docs/export.md says of the first layer, done."""
     model = ReduNetClassifier(n_layers=2, eps=0.5).fit(X, Y)
     made = program(model, list(forms(model, every_layer=True))[-1])
     layer: Any = made.get_submodule("layers.layers.0")
@@ -471,7 +471,7 @@ def test_forms_of_a_closed_form_estimator() -> None:
 
 def test_the_page_about_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its examples run, on a model of images."""
-    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     random = np.random.RandomState(0)
     images, birds = random.randint(0, 256, (12, 32, 32, 3)), ["robin", "wren"] * 6
     model = NearestMean(features=Flatten((32, 32, 3))).fit(images, birds)
@@ -482,6 +482,6 @@ def test_the_page_about_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(blocks) == 2
     for block in blocks:
         found: dict[str, Any] = {}
-        exec(compile(block, "deployment.md", "exec"), found)
+        exec(compile(block, "export.md", "exec"), found)
         assert found["label"] if isinstance(found["label"], str) else len(found["label"]) == 5
         assert found["probabilities"].shape == (5, 2)

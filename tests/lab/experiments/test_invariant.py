@@ -116,7 +116,7 @@ def test_no_circular_shift_changed_a_label_of_the_benchmark() -> None:
 
 
 def test_the_page_says_what_the_benchmark_says() -> None:
-    page = (ROOT / "docs" / "invariant.md").read_text(encoding="utf-8")
+    page = (ROOT / "results" / "shifts.md").read_text(encoding="utf-8")
     for name, said in (("invariant", "all shifts"), ("paper-mnist", "vectors")):
         cells = " | ".join(f"{value:.3f}" for value in SHIFTS["networks"][name]["cut"])
         assert f"| {said} | {cells} |" in page
@@ -130,7 +130,7 @@ def last(name: str) -> float:
 
 def test_the_page_says_what_the_records_say() -> None:
     still, moved = last("invariant-mnist"), last("invariant-mnist-shifted")
-    page = (ROOT / "docs" / "invariant.md").read_text(encoding="utf-8")
+    page = (ROOT / "results" / "shifts.md").read_text(encoding="utf-8")
     assert f"| all shifts, `invariant` | {still:.4f} | {moved:.4f} |" in page
     assert moved > still - 0.02 > 0.95
     pixels, lost = last("pixels-mnist"), last("pixels-mnist-shifted")

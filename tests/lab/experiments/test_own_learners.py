@@ -79,7 +79,7 @@ def test_own_learners_over_an_own_stream_give_a_record_that_report_reads(tmp_pat
 
 
 def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "compare.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     made: dict[str, Any] = {}
     try:

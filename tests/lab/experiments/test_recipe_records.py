@@ -274,5 +274,5 @@ def test_more_maps_are_more_accurate_on_held_out_images() -> None:
     for one in record("tune/images-ensemble-cifar10-maps")["candidates"]:  # the best come first
         found.setdefault(one["n_maps"], one["held_out_accuracy"])
     assert found[1] < found[2] < found[4]
-    words = " ".join((ROOT / "docs" / "images.md").read_text(encoding="utf-8").split())
+    words = " ".join((ROOT / "results" / "images.md").read_text(encoding="utf-8").split())
     assert f"reach {found[1]:.4f}, {found[2]:.4f} and {found[4]:.4f}" in words

@@ -1,7 +1,7 @@
 """How a network grows with its classes, and how much of it they can share.
 
 ``python -m benchmarks.growth`` measures and writes ``results/growth.json``;
-``python -m benchmarks.growth_page`` makes the figure and the table of ``benchmarks/growth.md`` of it.
+``python -m benchmarks.growth_page`` makes the figure and the table of ``growth.md``.
 """
 
 from __future__ import annotations

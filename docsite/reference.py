@@ -15,6 +15,8 @@ PACKAGES = {
     "distributed": "redunet.distributed",
     "export": "redunet.export",
     "report": "redunet.report",
+    "shift_invariant": "redunet.shift_invariant",
+    "safety": "redunet.safety",
     "errors": "redunet.errors",
     "lab": "redunet_lab",
     "datasets": "redunet_lab.datasets",

@@ -1,4 +1,4 @@
-"""The cost model of benchmarks/scale.md: sizes are those of moments, its page that of its record."""
+"""The cost model of benchmarks/scale.md: sizes are those of moments, its page of its record."""
 
 from __future__ import annotations
 

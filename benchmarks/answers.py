@@ -127,7 +127,7 @@ def clinc150(device: str) -> list[Row]:
     X, y, new = data.x_train, data.y_train, data.x_test
     makers: dict[str, Callable[[], Any]] = {
         "ReduNet, defaults": lambda: ReduNetClassifier(device=device, memory="4GB"),
-        "ReduNet, recipe embeddings": lambda: from_recipe("embeddings", device=device),
+        "ReduNet, recipe vectors": lambda: from_recipe("vectors", device=device),
         "LDA": lambda: LinearDiscriminant(device=device),
         "ridge": lambda: Ridge(device=device),
         "scikit-learn's LDA": LinearDiscriminantAnalysis,
@@ -173,8 +173,8 @@ def many(device: str) -> list[Row]:
     for k in (100, 300, 1000):
         X, y = overlapping(k, 50)
         new, _ = overlapping(k, max(1, 1000 // k), seed=1)
-        model = from_recipe("embeddings", device=device, memory="4GB")
-        case = f"{k:,} classes, d 768, 50 samples a class, recipe embeddings"
+        model = from_recipe("vectors", device=device, memory="4GB")
+        case = f"{k:,} classes, d 768, 50 samples a class, recipe vectors"
         row: Row = {"case": case, "classes": k}
         row["learn"] = clock(partial(model.fit, X, y))
         row["first_answer"] = clock(partial(model.predict, new[:1]))

@@ -20,13 +20,14 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.measure import Row, machine, record
-from redunet import ReduNetClassifier, from_recipe
+from redunet import ReduNetClassifier
 from redunet.core.calibration import best_temperature, log_loss, probabilities
 from redunet.core.subspaces import principal_subspaces
 from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.metrics import calibration_error
 from redunet.estimators.settings import Settings
 from redunet_lab import datasets
+from redunet_lab.recipes import from_recipe
 from redunet_lab.tuning import held_out_rows
 
 RECORD = Path(__file__).parent / "results" / "calibration.json"

@@ -18,7 +18,6 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.readme import between
-from redunet import from_recipe
 from redunet.environment import environment
 from redunet.report.blocks import Figure
 from redunet.report.figures import png
@@ -28,6 +27,7 @@ from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, means
 from redunet.safety.files import write_bytes
 from redunet_lab import datasets
+from redunet_lab.recipes import from_recipe
 
 RECORD = Path(__file__).parent / "results" / "inside.json"
 FIGURES = Path(__file__).parent.parent / "results" / "figures"

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Row, machine, record
-from redunet import ReduNetClassifier, from_recipe
+from redunet import ReduNetClassifier
 from redunet.estimators.lazy import StreamingWarning
 from redunet_lab import datasets
+from redunet_lab.recipes import from_recipe
 
 RECIPES = {
     "digits": ("defaults", "directions", "embeddings", "images-fast"),

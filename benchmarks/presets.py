@@ -29,9 +29,10 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.measure import machine
 from benchmarks.readme import between
-from redunet import ReduNetClassifier, from_recipe
+from redunet import ReduNetClassifier
 from redunet.safety.files import write_bytes
 from redunet_lab.datasets import clinc150
+from redunet_lab.recipes import from_recipe
 
 RECORD = Path(__file__).parent / "results" / "presets.json"
 PAGE = Path(__file__).parents[1] / "results" / "recipes.md"

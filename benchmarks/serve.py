@@ -46,7 +46,7 @@ def digits() -> tuple[Estimator, NDArray[Any]]:
 def clinc150() -> tuple[Estimator, NDArray[Any]]:
     """150 intents of MiniLM vectors, 384 values, the recipe for vectors."""
     data = datasets.load("clinc150")
-    model = from_recipe("embeddings").fit(data.x_train, data.y_train)
+    model = from_recipe("vectors").fit(data.x_train, data.y_train)
     return model, data.x_test.astype(float)
 
 

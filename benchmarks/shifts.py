@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchmarks.measure import machine
-from redunet import from_recipe
 from redunet_lab import datasets
+from redunet_lab.recipes import from_recipe
 from redunet_lab.streams import moved
 
 RECORD = Path(__file__).parent / "results" / "shifts.json"

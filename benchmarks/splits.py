@@ -68,7 +68,7 @@ def main() -> None:
     """Answer with all candidates on all splits, and write the record."""
     right: dict[str, list[int]] = {name: [] for name in CANDIDATES}
     asked = []
-    usual = from_recipe("embeddings").get_params()
+    usual = from_recipe("vectors").get_params()
     for (X, y), (x_new, y_new) in splits():
         model = ReduNetClassifier(**usual).fit(X, y)
         asked.append(len(y_new))
@@ -81,7 +81,7 @@ def main() -> None:
             "case": name,
             "accuracy": sum(found) / sum(asked),
             "validation_accuracy": found[-1] / asked[-1],
-            "settings": {**from_recipe("embeddings").own_settings(), **CANDIDATES[name]},
+            "settings": {**from_recipe("vectors").own_settings(), **CANDIDATES[name]},
         }
         for name, found in right.items()
     ]

@@ -24,9 +24,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.measure import Row, clock, machine, record
-from redunet import from_recipe
 from redunet.estimators import LinearDiscriminant
 from redunet_lab import datasets
+from redunet_lab.recipes import from_recipe
 
 Array = NDArray[Any]
 Score = Callable[[Array], Array]

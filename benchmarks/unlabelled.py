@@ -37,7 +37,7 @@ def chosen(y: NDArray[Any], n: int, seed: int) -> NDArray[np.bool_]:
 def measured(data: Any, n: int, seed: int, device: str) -> Row:
     """Accuracy before and after, with n labels a class."""
     kept = chosen(data.y_train, n, seed)
-    model = from_recipe("embeddings", device=device).set_params(exact=True)
+    model = from_recipe("vectors", device=device).set_params(exact=True)
 
     def accuracies() -> dict[str, float]:
         parts = {"val": (data.x_val, data.y_val), "test": (data.x_test, data.y_test)}
@@ -83,7 +83,7 @@ def main() -> None:
     folder, *seeds = Path(sys.argv[1]), *sys.argv[2:]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     data, about, rows = datasets.load("clinc150"), machine(device), []
-    about |= {"rounds": ROUNDS, "share": SHARE, "recipe": "embeddings"}
+    about |= {"rounds": ROUNDS, "share": SHARE, "recipe": "vectors"}
     for seed in map(int, seeds or (0, 1, 2)):
         for n in LABELS:
             rows.append(measured(data, n, seed, device))

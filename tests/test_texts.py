@@ -60,5 +60,5 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     learnt += FILES["more.csv"].splitlines()[1:]
     kept = [line for line in learnt if line not in withdrawn and not line.endswith(",music")]
     Path("kept.csv").write_text("\n".join([head, *kept]), encoding="utf-8")
-    done("learn", "never", "kept.csv", "--encoder", "minilm", "--recipe", "embeddings")
+    done("learn", "never", "kept.csv", "--encoder", "minilm", "--recipe", "vectors")
     assert Path("never").read_bytes() == Path("intents.safetensors").read_bytes()

@@ -12,13 +12,12 @@ from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.coverage import covering
 from redunet.estimators.model_settings import ModelSettings, ShiftSettings
-from redunet.estimators.recipes import find
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names
 from redunet.shift_invariant.classifier import components as of_shifts
 from redunet.validation import documented
-from redunet_lab import datasets, own_data
+from redunet_lab import datasets, own_data, recipes
 from redunet_lab.streams import LabelledImages, StreamSettings, Task, class_stream
 
 NETWORK = (*Settings.names(), *ShiftSettings.names())
@@ -111,10 +110,11 @@ class Experiment:
         """
         given = {**({} if data is None else {"data": data}), **(changes or {})}
         name = given.get("data") or _with_file(Plan(), config).data
-        start = (usual or {}).get(name, {}) if recipe is None else find(recipe).settings
+        start = (usual or {}).get(name, {}) if recipe is None else recipes.settings(recipe)
         base = Plan().changed(start)
         plan = _with_file(base, config).changed(given)
-        return cls(plan, recipe, base, label, test)
+        name = None if recipe is None else recipes.current_name(recipe)
+        return cls(plan, name, base, label, test)
 
     @property
     def data(self) -> str:

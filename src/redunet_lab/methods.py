@@ -92,7 +92,7 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "lda": {"shrinkage": 0.003},
         "ridge": {"ridge": 0.003},
     },
-    ("images-ensemble", "cifar10"): {
+    ("images-gpu", "cifar10"): {
         "lda": {"shrinkage": 0.001},
         "ridge": {"ridge": 0.001},
     },
@@ -100,7 +100,7 @@ CHOSEN: dict[tuple[str | None, str], dict[str, dict[str, Any]]] = {
         "lda": {"shrinkage": 3e-05},
         "ridge": {"ridge": 3e-05},
     },
-    ("images-cpu", "cifar10"): {
+    ("images", "cifar10"): {
         "lda": {"shrinkage": 0.003},
         "ridge": {"ridge": 0.003},
     },

@@ -54,7 +54,7 @@ def test_sizes_that_differ_are_refused_with_an_offer(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "small", 12, 18)  # each pixel is a feature
     said = refused("learn", tmp_path / "m", photos)
     assert "22 of 24 images" in said
-    assert "or create the model with --encoder efficientnet-lite0 --recipe embeddings, or" in said
+    assert "or create the model with --encoder efficientnet-lite0 --recipe vectors, or" in said
     said = refused("learn", tmp_path / "m", photos, "--skip-bad")
     assert "or pass --skip-bad twice to leave out more than a tenth" in said
     assert not (tmp_path / "m").exists()

@@ -21,7 +21,6 @@ from redunet import (
     ModelFileError,
     ReduNetClassifier,
     SettingsError,
-    from_recipe,
 )
 from redunet.distributed.contribution import Task
 from redunet.estimators import LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage

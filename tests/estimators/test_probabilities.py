@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from redunet import ReduNetClassifier, SettingsError, from_recipe
+from redunet import ReduNetClassifier, SettingsError
 from redunet.core.calibration import DRAWN, best_temperature
 from redunet.estimators.metrics import calibration_error
 from redunet_lab.datasets import load
+from redunet_lab.recipes import from_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -218,6 +218,6 @@ def test_a_share_is_a_number_between_0_and_1(data: Data, share: Any) -> None:
 
 def test_a_recipe_of_hundreds_of_classes_needs_no_matrix_for_each() -> None:
     X, y = classes_on_subspaces(k=150, d=64, per_class=6, rank=3)
-    model = from_recipe("embeddings").fit(X, y)
+    model = from_recipe("vectors").fit(X, y)
     assert model._use().residuals().first.dense == ()
     assert model.novelty(X).shape == (900,)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from redunet import DataError, ReduNetClassifier, from_recipe
+from redunet import DataError, ReduNetClassifier
 from redunet.estimators.base import SelfLabelledWarning
+from redunet_lab.recipes import from_recipe
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from redunet import ModelFileError, ReduNetClassifier, from_recipe
+from redunet import ModelFileError, ReduNetClassifier
 from redunet.features import FeatureMap, Named, base, register, register_name, settings
+from redunet_lab.recipes import from_recipe
 
 
 @dataclass(frozen=True)

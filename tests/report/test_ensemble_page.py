@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from redunet import EnsembleClassifier, ReduNetClassifier, from_recipe
+from redunet import EnsembleClassifier, ReduNetClassifier
 from redunet.report import page
 from redunet.report.look import Look
 from redunet.report.samples import Samples
 from redunet_lab.datasets import load
+from redunet_lab.recipes import from_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,7 +13,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from redunet import ReduNetClassifier, from_recipe
+from redunet import ReduNetClassifier
 from redunet.cli.app import main
 from redunet.estimators.inspection import at_depth
 from redunet.features import Flatten, PatchFilters, Scattering
@@ -24,6 +24,7 @@ from redunet.report.look import AFTER, BEFORE, Look
 from redunet.report.samples import Samples
 from redunet.report.through_layers import cosines, margin_blocks, means, similarity_blocks
 from redunet.shift_invariant.patch_planes import PatchPlanes
+from redunet_lab.recipes import from_recipe
 from tests.made_records import plots_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from redunet import ReduNetClassifier, from_recipe
+from redunet import ReduNetClassifier
 from redunet.encoders import open_encoder
 from redunet.features import Flatten
+from redunet_lab.recipes import from_recipe
 from tests.serve.running import Client, serving
 from tests.tiny_encoders import image_folder, text_folder
 

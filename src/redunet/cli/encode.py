@@ -48,7 +48,7 @@ def encode(
     Example:
 
         redunet encode questions.csv -o vectors.parquet --encoder minilm
-        redunet learn intents.safetensors vectors.parquet --recipe embeddings
+        redunet learn intents.safetensors vectors.parquet --recipe vectors
     """
     from redunet.cli import lines
     from redunet.data import open_source

@@ -99,10 +99,10 @@ def learn(
     Example:
 
         redunet learn wine.safetensors wine.csv --label cultivar --recipe tables
-        redunet learn birds.safetensors photos/ --recipe embeddings \
+        redunet learn birds.safetensors photos/ --recipe vectors \
             --encoder efficientnet-lite0
         redunet learn birds.safetensors more-photos/
-        redunet learn intents.safetensors texts.csv --recipe embeddings \
+        redunet learn intents.safetensors texts.csv --recipe vectors \
             --encoder minilm
     """
     from redunet.cli import lines

@@ -21,7 +21,7 @@ def recipes() -> None:
     Example:
 
         redunet recipes
-        redunet run --data digits --recipe images-fast
+        redunet learn wine.safetensors wine.csv --label cultivar --recipe tables
     """
     from redunet.estimators.recipes import RECIPES
 

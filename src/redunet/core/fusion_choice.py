@@ -47,7 +47,7 @@ LEAST_BYTES_OF_ONE_LAYER = 14
 
 CUT = 3 / 8
 """The share of their directions that classes of few samples have in a first fusion. Chosen by hand
-on CLINC150 with the recipe embeddings; where it tells too little, see `with_whole_classes`."""
+on CLINC150 with the recipe vectors; where it tells too little, see `with_whole_classes`."""
 
 SHARES = {torch.bfloat16: 2.0**-12, torch.float32: 2.0**-20, torch.float64: 2.0**-34}
 """The share in a sample up to which a class is left out of it, by the dtype of a fusion: what is

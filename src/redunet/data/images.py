@@ -106,7 +106,7 @@ def _judge(path: Path, n_files: int, left_out: list[str], wanted: ReadOptions, o
     remedy = "mend or remove them"
     if others and not wanted.resize:
         remedy += (
-            ", or create the model with --encoder efficientnet-lite0 --recipe embeddings, or with "
+            ", or create the model with --encoder efficientnet-lite0 --recipe vectors, or with "
             "--resize 32, which scale and crop all images"
         )
     if len(left_out) <= n_files / 10:

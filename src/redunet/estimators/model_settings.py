@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -29,6 +29,10 @@ class ShiftSettings(Declared):
         "bool",
         always_saved=False,
     )
+
+
+Learner: TypeAlias = ReduNetClassifier | ClosedForm
+"""A model that settings describe."""
 
 
 @documented(FeatureSettings, Settings, ShiftSettings, InputSettings)
@@ -84,7 +88,7 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
 
     def learner(
         self, features: FeatureMap | None, device: str = "auto", memory: str | int = "2GB"
-    ) -> ReduNetClassifier | ClosedForm:
+    ) -> Learner:
         """A model that has learnt nothing yet, with a feature map made before."""
         if self.shifts:
             learner: ClosedForm = _of_shifts().of_settings(self, features, device)

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from redunet.cli.app import main
 from redunet.errors import SettingsError
 from redunet.estimators import MomentEstimator
-from redunet.estimators.recipes import find
 from redunet_lab import methods as method_settings
 from redunet_lab import run_methods
 from redunet_lab.ablation import ablation
@@ -27,6 +26,7 @@ from redunet_lab.datasets import load
 from redunet_lab.experiment import Experiment
 from redunet_lab.methods import FOR_VECTORS, NO_LAYERS, Method
 from redunet_lab.paper import PAPER
+from redunet_lab.recipes import settings
 from redunet_lab.report.readme import filled
 from redunet_lab.shared_moments import SharedMoments
 from redunet_lab.streams import pooled
@@ -314,7 +314,7 @@ def test_the_tables_for_the_readme(finished: tuple[Path, dict[str, Any]], tmp_pa
         "| --- | --- | --- | --- | ---: |",
     ]
     assert text[16] == "| pixels, 64 | – | – | nearest subspace, 6 | 0.0000 |"
-    step = f"1, relative step {find('images-fast').settings['step']:g}"
+    step = f"1, relative step {settings('images-fast')['step']:g}"
     own = f"| **patches, 48** | – | {step} | linear discriminant | 0.1000 |"
     assert text[18].startswith(f"| patches without roots, 48 | – | {step} | linear disc")
     assert text[26] == own

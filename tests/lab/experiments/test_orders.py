@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from redunet.estimators.recipes import from_recipe
 from redunet_lab.datasets import load
 from redunet_lab.experiment import Experiment
 from redunet_lab.orders import learn_in_orders
+from redunet_lab.recipes import from_recipe
 from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")

@@ -18,9 +18,9 @@ import pytest
 from numpy.typing import NDArray
 
 from redunet import LearntFeaturesWarning, ReduNetClassifier
-from redunet.estimators.recipes import RECIPES, from_recipe
 from redunet_lab.equivalence import file_hash
 from redunet_lab.experiment import Experiment
+from redunet_lab.recipes import from_recipe, names
 from tests.estimators.test_exactness import same_files
 from tests.small_images import images_of
 
@@ -79,7 +79,7 @@ def made(name: str, first_task: NDArray[Any]) -> ReduNetClassifier:
 
 CASES = [
     (name, kind)
-    for name in RECIPES
+    for name in names()
     for kind in SHAPES
     if kind == "grey"
     or Experiment.of(recipe=name).plan.features != "pixels"  # to pixels a colour is one more

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from redunet.core.readouts import READOUTS
-from redunet.estimators.recipes import find
 from redunet_lab.ablation import variants as experiments
 from redunet_lab.experiment import Experiment, Plan
+from redunet_lab.recipes import settings
 
-PLAN = Plan(data="digits").changed(find("images-fast").settings)
+PLAN = Plan(data="digits").changed(settings("images-fast"))
 
 
 def variants(plan: Plan) -> list[Plan]:
@@ -51,13 +51,13 @@ def test_a_recipe_may_have_whitening_and_no_layers_or_pixels() -> None:
     assert {(plan.n_layers, plan.step, plan.step_kind) for plan in found if plan.n_layers} == {
         (1, 0.3, "relative")
     }
-    paper = Plan(data="mnist").changed(find("paper-mnist").settings)
+    paper = Plan(data="mnist").changed(settings("paper-mnist"))
     assert len(variants(paper)) == 20
     assert paper in variants(paper)
 
 
 def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
-    together = Plan(data="mnist").changed(find("images-best").settings)
+    together = Plan(data="mnist").changed(settings("images-best"))
     alone = [plan for plan in variants(together) if plan.features in together.kinds]
     assert alone == [together.changed({"features": kind}) for kind in ("patches", "larger-patches")]
     for step in ("root", "mirrored"):
@@ -66,7 +66,7 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
 
 
 def test_the_first_of_several_maps_is_tried_alone() -> None:
-    several = Plan(data="cifar10").changed(find("images-ensemble").settings)
+    several = Plan(data="cifar10").changed(settings("images-ensemble"))
     assert variants(several).count(several.changed({"n_maps": 1})) == 1
     assert all(plan.n_maps == 1 for plan in variants(several) if plan.features == "pixels")
 

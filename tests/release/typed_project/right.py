@@ -41,4 +41,4 @@ def careful(path: str) -> LinearDiscriminant | None:
         return None
 
 
-made: ReduNetClassifier = from_recipe("embeddings")
+made: ReduNetClassifier = from_recipe("vectors")

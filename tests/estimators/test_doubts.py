@@ -24,7 +24,7 @@ def test_subspaces_that_cover_nearly_all_features(load: Any, words: str) -> None
     (line,) = doubts(ReduNetClassifier().fit(X, y))
     pattern = words.replace("dim.*", "dimensions cover nearly all of")
     assert line.startswith(f"subspaces of {pattern} features")
-    assert line.endswith("take the recipe tables, for vectors of an encoder embeddings")
+    assert line.endswith("take the recipe tables, for those of an encoder vectors")
     assert doubts(from_recipe("tables", X).fit(X, y)) == []
     assert doubts(LinearDiscriminant().fit(X, y)) == []
 

@@ -28,6 +28,7 @@ from redunet.estimators.model_settings import ModelSettings
 from redunet.features import Mirrored, PatchFilters, RandomReLU, Together
 from redunet.report.look import Look
 from redunet_lab.closed_forms import KLDA
+from redunet_lab.recipes import from_recipe
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -5,7 +5,7 @@ from __future__ import annotations
 COVERED = 0.7
 """Subspaces of at least this share of all dimensions leave too little out to differ by."""
 
-REMEDY = "for columns of numbers take the recipe tables, for vectors of an encoder vectors"
+REMEDY = "for columns of numbers take the recipe tables, for those of an encoder vectors"
 
 
 class CoverageWarning(UserWarning):

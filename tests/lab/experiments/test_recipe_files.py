@@ -41,7 +41,7 @@ def test_names_of_earlier_versions_are_the_same_experiment() -> None:
     assert Experiment.of().plan == Plan()
     for before, now in SYNONYMS.items():
         assert Experiment.of("mnist", recipe=before) == Experiment.of("mnist", recipe=now)
-    with pytest.raises(SettingsError, match="expected a recipe among .*images-fast.*, got 'best'"):
+    with pytest.raises(SettingsError, match=r"expected a recipe among .*images-fast.*, got 'best'"):
         recipes.settings("best")
 
 

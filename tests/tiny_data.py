@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from redunet_lab.datasets import Dataset, cifar10, fashion_mnist, mnist
+from redunet_lab.datasets import Samples, cifar10, fashion_mnist, mnist
 from redunet_lab.datasets.dataset import ARRAYS, Published
 
 IDX = (
@@ -70,7 +70,7 @@ def python2_pickle(pixels: NDArray[np.uint8], labels: list[int]) -> bytes:
 class Tiny:
     """A tiny data set and the files that hold it, unpacked, by their original names."""
 
-    data: Dataset
+    data: Samples
     published: Published
     files: dict[str, bytes]
 
@@ -86,7 +86,7 @@ def tiny_idx(name: str, seed: int) -> Tiny:
     arrays = (x_train, y_train.astype(np.uint8), x_test, y_test.astype(np.uint8))
     files = {file: idx_bytes(array) for file, array in zip(IDX, arrays, strict=True)}
     published = Published(name, (28, 28), 20, 10, md5s(files))
-    return Tiny(Dataset(name, x_train, y_train, x_test, y_test, "test"), published, files)
+    return Tiny(Samples(x_train, y_train, x_test, y_test, name, "test"), published, files)
 
 
 def tiny_cifar(seed: int) -> Tiny:
@@ -102,7 +102,7 @@ def tiny_cifar(seed: int) -> Tiny:
         files[f"{name}.bin"] = b"".join(samples)
     hashes = md5s({**files, **pickled(files)})
     published = Published("cifar10", (32, 32, 3), 20, 10, hashes)
-    data = Dataset("cifar10", images[:20], labels[:20], images[20:], labels[20:], "test")
+    data = Samples(images[:20], labels[:20], images[20:], labels[20:], "cifar10", "test")
     return Tiny(data, published, files)
 
 
@@ -161,11 +161,10 @@ def shrink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Tiny]:
     }
     for name, tiny in tinies.items():
         monkeypatch.setattr(MODULES[name], "PUBLISHED", tiny.published)
-    for module, constant in ((mnist, "WHEEL"), (cifar10, "PACKAGE")):
-        package = getattr(module, constant)
-        archive = tinies[module.PUBLISHED.name].packages()[package.file]
-        sha256 = hashlib.sha256(archive).hexdigest()
-        monkeypatch.setattr(module, constant, replace(package, sha256=sha256))
+    for module in (mnist, cifar10):
+        archive = tinies[module.PUBLISHED.name].packages()[module.PACKAGE.file]
+        package = replace(module.PACKAGE, sha256=hashlib.sha256(archive).hexdigest())
+        monkeypatch.setattr(module, "PACKAGE", package)
     (tmp_path / "nothing").mkdir()
     monkeypatch.setattr(fashion_mnist, "PREFIXES", (tmp_path / "nothing",))
     monkeypatch.setattr(sys, "executable", "")
@@ -182,7 +181,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def same(found: Dataset, expected: Dataset) -> None:
+def same(found: Samples, expected: Samples) -> None:
     assert found.name == expected.name
     for field in ARRAYS:
         array = getattr(found, field)

@@ -10,11 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from redunet_lab.datasets.dataset import Samples
     from redunet_lab.own_learners import run_learners
-    from redunet_lab.streams import Samples, Task, class_stream
+    from redunet_lab.streams import Task, class_stream
 
 _HOMES = {
-    "Samples": "streams",
+    "Samples": "datasets.dataset",
     "Task": "streams",
     "class_stream": "streams",
     "run_learners": "own_learners",

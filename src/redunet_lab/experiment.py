@@ -18,7 +18,7 @@ from redunet.features.settings import known_names
 from redunet.shift_invariant.classifier import components as of_shifts
 from redunet.validation import documented
 from redunet_lab import datasets, own_data, recipes
-from redunet_lab.streams import LabelledImages, StreamSettings, Task, class_stream
+from redunet_lab.streams import Arrays, StreamSettings, Task, class_stream
 
 NETWORK = (*Settings.names(), *ShiftSettings.names())
 """Settings of the network and its read-out."""
@@ -39,7 +39,7 @@ class Plan(ModelSettings, StreamSettings):
     {settings}
     """
 
-    def stream(self, data: LabelledImages) -> tuple[Task, ...]:
+    def stream(self, data: Arrays) -> tuple[Task, ...]:
         """The tasks of a data set."""
         return class_stream(
             data,
@@ -165,7 +165,7 @@ class Experiment:
         """The experiment with some settings replaced."""
         return replace(self, plan=self.plan.changed(values))
 
-    def load(self, data_dir: Path | None = None) -> LabelledImages:
+    def load(self, data_dir: Path | None = None) -> Arrays:
         """The data set."""
         if self._is_known or not own_data.is_file(self.data):
             if self.label is not None or self.test is not None:
@@ -176,7 +176,7 @@ class Experiment:
             return datasets.load(self.data, data_dir)
         return own_data.load(Path(self.data), self.label, Path(self.test) if self.test else None)
 
-    def tasks(self, data: LabelledImages) -> tuple[Task, ...]:
+    def tasks(self, data: Arrays) -> tuple[Task, ...]:
         """The stream."""
         return self.plan.stream(data)
 
@@ -198,7 +198,7 @@ class Experiment:
         network, of_each = self.plan.network(), n_features // self.plan.n_maps
         return (of_shifts if self.plan.shifts else Settings.components)(network, of_each)
 
-    def doubts(self, data: LabelledImages) -> list[str]:
+    def doubts(self, data: Arrays) -> list[str]:
         """Why ReduNet's settings cannot work on data whose values are its features."""
         x_train = data.x_train
         if (self.plan.features, self.plan.readout, x_train.ndim) != ("pixels", "subspace", 2):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from redunet.data import ReadOptions, open_source
 from redunet.errors import DataError
-from redunet_lab.streams import Samples
+from redunet_lab.datasets.dataset import Samples
 
 TEST_SHARE, SPLIT_SEED = 0.25, 0
 
@@ -37,7 +37,8 @@ def load(path: Path, label: str | None = None, test: Path | None = None) -> Samp
     if test is None:
         held_out = _held_out(path, y)
         split = f"{TEST_SHARE:.0%} of the samples of each class, chosen with seed {SPLIT_SEED}"
-        return Samples(x[~held_out], y[~held_out], x[held_out], y[held_out], path.name, split)
+        parts = x[~held_out], y[~held_out], x[held_out], y[held_out]
+        return Samples(*parts, path.name, split=split)
     shape = None if x.ndim == 2 else x.shape[1:]
     kind = int if y.dtype.kind in "iu" else str
     wanted = ReadOptions(label=label, label_type=kind, columns=columns or (), shape=shape)
@@ -52,7 +53,7 @@ def load(path: Path, label: str | None = None, test: Path | None = None) -> Samp
         raise DataError(
             f"expected test data of the classes of {path}, got class {unknown[0]!r} in {test}"
         )
-    return Samples(x, y, x_test, y_test, path.name, f"the samples of {test.name}")
+    return Samples(x, y, x_test, y_test, path.name, split=f"the samples of {test.name}")
 
 
 def _read(path: Path, wanted: ReadOptions) -> tuple[NDArray[Any], NDArray[Any], Any]:

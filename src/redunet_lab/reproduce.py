@@ -15,7 +15,7 @@ from redunet_lab.experiment import Experiment
 from redunet_lab.methods import Method
 from redunet_lab.paper import PAPER
 from redunet_lab.run_methods import Runs
-from redunet_lab.streams import LabelledImages
+from redunet_lab.streams import Arrays
 
 
 def run_network(
@@ -31,7 +31,7 @@ def run_network(
     memory: str = "2GB",
     joint: bool = True,
     after_task: Callable[..., Mapping[str, Any]] | None = None,
-    data: LabelledImages | None = None,
+    data: Arrays | None = None,
     data_dir: Path | None = None,
     write: bool = True,
     progress: Progress = silent,

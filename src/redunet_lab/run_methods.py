@@ -19,7 +19,7 @@ from redunet_lab.methods import Method, check_alike, names
 from redunet_lab.record import VERSION, method_rows, read_run, run_so_far
 from redunet_lab.runner import Evaluation, run
 from redunet_lab.shared_moments import SharedMoments
-from redunet_lab.streams import LabelledImages, Task, described
+from redunet_lab.streams import Arrays, Task, described
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Runs:
     experiment: Experiment
     methods: Sequence[Method]
     seeds: Sequence[int]
-    data: LabelledImages
+    data: Arrays
     out: Path
     device: str = "auto"
     memory: str = "2GB"

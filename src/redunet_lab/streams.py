@@ -14,7 +14,7 @@ from redunet.validation import Declared, flag, setting, whole
 
 
 class Arrays(Protocol):
-    """Samples and labels for training and for test."""
+    """Samples and labels for training and for test, such as `redunet_lab.Samples`."""
 
     @property
     def x_train(self) -> NDArray[Any]:
@@ -33,42 +33,12 @@ class Arrays(Protocol):
         """Their labels, (n,)."""
 
 
-class LabelledImages(Arrays, Protocol):
-    """A data set."""
-
-    @property
-    def name(self) -> str:
-        """A short name."""
-
-
 class AnyTask(Arrays, Protocol):
-    """What a stream is a sequence of."""
+    """Some classes of a data set with their samples."""
 
     @property
     def classes(self) -> Sequence[Any]:
         """The labels that the task brings."""
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """A data set of one's own arrays.
-
-    Parameters
-    ----------
-    x_train : ndarray of shape (n, …)
-    y_train : ndarray of shape (n,), int or str
-    x_test, y_test : the same for test
-    name : str, default="own data"
-    split : str, default=None
-        Where the test samples come from, in words.
-    """
-
-    x_train: NDArray[Any]
-    y_train: NDArray[Any]
-    x_test: NDArray[Any]
-    y_test: NDArray[Any]
-    name: str = "own data"
-    split: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +56,7 @@ class Task:
     """
 
     classes: tuple[Any, ...]
-    data: LabelledImages
+    data: Arrays
     train_rows: NDArray[np.intp]
     test_rows: NDArray[np.intp]
     test_moves: NDArray[np.intp] | None = None
@@ -171,7 +141,7 @@ class StreamSettings(Declared):
 
 
 def class_stream(
-    data: LabelledImages,
+    data: Arrays,
     n_tasks: int | None = None,
     *,
     tasks: Sequence[Sequence[Any]] | None = None,
@@ -256,7 +226,7 @@ def moved(images: NDArray[Any], moves: NDArray[np.intp]) -> NDArray[Any]:
     return np.stack([one[y : y + height, x : x + width] for one, (y, x) in windows])
 
 
-def _moves(data: LabelledImages, most: int, seed: int) -> NDArray[np.intp]:
+def _moves(data: Arrays, most: int, seed: int) -> NDArray[np.intp]:
     """How far each test image is moved: ndarray of shape (n, 2)."""
     shape = data.x_test.shape
     if len(shape) < 3 or most >= min(shape[1:3]):

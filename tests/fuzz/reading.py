@@ -29,7 +29,7 @@ from PIL import Image
 
 from redunet.data import ReadOptions, open_source
 from redunet.errors import ReduNetError
-from redunet_lab.datasets import bounded, idx
+from redunet_lab.datasets import files, idx
 
 LONGEST_S = 60
 MOST_BYTES = 2**29
@@ -157,7 +157,7 @@ def _as_image(raw: bytes, folder: Path) -> None:
 def _as_idx(raw: bytes, folder: Path) -> None:
     path = folder / ("x.gz" if raw.startswith(b"\x1f") else "x")
     path.write_bytes(raw)
-    idx.decode(bounded.read_file(path, 4096), (6, 4), "x")
+    idx.decode(files.read_file(path, 4096), (6, 4), "x")
 
 
 # Sound files, and some that only claim much

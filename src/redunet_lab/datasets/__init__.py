@@ -8,36 +8,27 @@ published ones to the last bit, or there is an error. A name such as
 ``cifar10+efficientnet-lite2`` asks for vectors of the images.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from redunet.errors import SettingsError, did_you_mean
-from redunet_lab.datasets import cifar10, clinc150, digits, encoded, fashion_mnist, mnist
-from redunet_lab.datasets.dataset import Dataset
+from redunet_lab.datasets import encoded
+from redunet_lab.datasets.dataset import Samples
 
-__all__ = ["LOADERS", "NAMES", "TITLES", "Dataset", "load", "register", "title"]
+__all__ = ["LOADERS", "TITLES", "Samples", "load", "register", "title"]
 
 Loader = Callable[[Path | None], Any]
 """From a folder to look in first, or None, to a data set."""
 
-LOADERS: dict[str, Loader] = {
-    "digits": digits.load,
-    "mnist": mnist.load,
-    "fashion_mnist": fashion_mnist.load,
-    "cifar10": cifar10.load,
-    "clinc150": clinc150.load,
-}
-TITLES = {
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "clinc150": "CLINC150",
-}
-"""What data sets are called in tables, where that is not their name."""
-
-NAMES: tuple[str, ...] = tuple(LOADERS)
+LOADERS: dict[str, Loader] = {}
+TITLES: dict[str, str] = {}
+"""Names of data sets in tables."""
 
 
 def register(name: str, loader: Loader, title: str | None = None) -> None:
@@ -50,19 +41,25 @@ def register(name: str, loader: Loader, title: str | None = None) -> None:
         From a folder to look in first, or None, to an object with the attributes
         ``name``, ``x_train``, ``y_train``, ``x_test``, ``y_test``.
     title : str, default=None
-        What it is called in tables; None means the name.
+        Its name in tables; None means the same name.
     """
     LOADERS[name] = loader
     TITLES[name] = title or name
 
 
-def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+for _found in iter_modules(__path__):  # each file with a TITLE is a data set
+    _module = import_module(f"{__name__}.{_found.name}")
+    if hasattr(_module, "TITLE"):
+        register(_found.name, _module.load, _module.TITLE)
+
+
+def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Samples:
     """Load a data set by name.
 
     Parameters
     ----------
     name : str
-        One of `NAMES`: ``digits``, ``mnist``, ``fashion_mnist``, ``cifar10``, ``clinc150``; or
+        ``digits``, ``mnist``, ``fashion_mnist``, ``cifar10``, ``clinc150``; or
         a data set of images, a plus sign and an encoder of images, as in
         ``cifar10+efficientnet-lite2``: vectors in place of images, made once and kept.
     data_dir : path, optional
@@ -72,14 +69,14 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
     Returns
     -------
-    Dataset
+    Samples
         Images as uint8, labels as int64, in the published order. Of ``clinc150`` vectors as
         float32 and intents as str, see `redunet_lab.datasets.clinc150.Clinc150`.
 
     Raises
     ------
     SettingsError
-        The name is none of `NAMES`.
+        There is no data set of that name.
     DataError
         A file was found, and it is damaged or something else.
     FileAccessError
@@ -93,18 +90,18 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """
     name, plus, encoder = name.partition("+")
     if name not in LOADERS:
-        msg = f"There is no data set {name!r}: choose one of {', '.join(LOADERS)}"
-        msg += did_you_mean(name, LOADERS)
-        raise SettingsError(msg)
+        raise SettingsError(
+            f"There is no data set {name!r}: choose one of {', '.join(LOADERS)}"
+            f"{did_you_mean(name, LOADERS)}"
+        )
     folder = None if data_dir is None else Path(data_dir)
-    data: Any = (
-        encoded.load(LOADERS[name], name, encoder, folder) if plus else LOADERS[name](folder)
-    )
-    found: Dataset = data
-    return found
+    if plus:
+        return encoded.load(LOADERS[name], name, encoder, folder)
+    data: Samples = LOADERS[name](folder)
+    return data
 
 
 def title(name: str) -> str:
-    """What a data set is called in tables."""
+    """The name of a data set in tables."""
     name, plus, encoder = name.partition("+")
     return TITLES.get(name, name) + (f" through {encoder}" if plus else "")

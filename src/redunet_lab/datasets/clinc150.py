@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import DataError, FileAccessError
-from redunet_lab.datasets import bounded, cache, search
-from redunet_lab.datasets.dataset import UnavailableError
-from redunet_lab.datasets.encoded import encoded
+from redunet_lab.datasets.dataset import Samples, UnavailableError
+from redunet_lab.datasets.encoded import encoded, kept_in, read_kept
+from redunet_lab.datasets.files import read_file
+from redunet_lab.datasets.places import named_folder, write_cache
 
 if TYPE_CHECKING:
     from redunet.encoders import Encoder
 
-NAME = "clinc150"
+NAME, TITLE = "clinc150", "CLINC150"
 FILE = "data_full.json"
 SHA256 = "36923c3705a59e08fe9c3883d8bc2dd966ef93e22cb78ac41171782a698d56e0"
 """Of the file of texts."""
@@ -51,74 +52,53 @@ Texts = dict[str, tuple[list[str], list[str]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Clinc150:
-    """Vectors of questions, and their intents.
+class Clinc150(Samples):
+    """Vectors of questions, unit vectors of float32, and their intents.
 
-    Attributes
+    Parameters
     ----------
-    x_train, x_val, x_test : ndarray of float32, shape (n, 384)
-        Unit vectors of 100, 20 and 30 questions an intent.
-    y_train, y_val, y_test : ndarray of str, shape (n,)
-        Intents.
-    x_oos_train, x_oos_val, x_oos_test : ndarray of float32, shape (n, 384)
+    x_train, y_train, x_test, y_test, name, source
+        As for `Samples`: 100 questions of each intent for training, 30 for test.
+    x_val, y_val : ndarray
+        20 questions of each intent, for validation.
+    x_oos_train, x_oos_val, x_oos_test : ndarray
         Of questions out of scope, which no intent fits.
-    source : str
-        Where it came from: ``folder`` or ``cache``.
     """
 
-    x_train: NDArray[np.float32]
-    y_train: NDArray[np.str_]
-    x_val: NDArray[np.float32]
-    y_val: NDArray[np.str_]
-    x_test: NDArray[np.float32]
-    y_test: NDArray[np.str_]
-    x_oos_train: NDArray[np.float32]
-    x_oos_val: NDArray[np.float32]
-    x_oos_test: NDArray[np.float32]
-    source: str
-    name: str = NAME
+    x_val: NDArray[np.float32] = field(kw_only=True)
+    y_val: NDArray[np.str_] = field(kw_only=True)
+    x_oos_train: NDArray[np.float32] = field(kw_only=True)
+    x_oos_val: NDArray[np.float32] = field(kw_only=True)
+    x_oos_test: NDArray[np.float32] = field(kw_only=True)
 
 
 ARRAYS = tuple(
-    field
+    array
     for part in PARTS
-    for field in ([f"x_{part}"] if part.startswith("oos") else [f"x_{part}", f"y_{part}"])
+    for array in ([f"x_{part}"] if part.startswith("oos") else [f"x_{part}", f"y_{part}"])
 )
 
 
 def load(data_dir: Path | None) -> Clinc150:
     """Read the vectors, or make them from the texts in a folder once, and keep them in the cache.
 
-    Parameters
-    ----------
-    data_dir : Path or None
-        The folder that the user named, if any; else ``REDUNET_DATA`` counts.
-
-    Returns
-    -------
-    Clinc150
+    ``data_dir`` is the folder that the user named, if any; else ``REDUNET_DATA`` counts.
     """
     from redunet.encoders import open_encoder  # takes a while to load
 
-    folder = search.named_folder(data_dir)
+    folder = named_folder(data_dir)
     encoder = open_encoder(ENCODER)
-    # A file for each pair of texts and weights: others are never mistaken for these.
-    kept = f"{NAME}-{SHA256[:8]}-{encoder.id.sha256[:8]}.npz"
-    tried: list[str] = []
-    for source, place in (("folder", folder), ("cache", cache.folder())):
-        if place is None:
-            continue
-        try:
-            return _checked(cache.read_arrays(place / kept, ARRAYS), source, encoder)
-        except UnavailableError as reason:
-            tried.append(str(reason))
+    kept = kept_in(f"{NAME}-{SHA256[:8]}", encoder)
+    arrays, source, tried = read_kept(kept, ARRAYS, data_dir)
+    if arrays is not None:
+        return _checked(arrays, source, encoder)
     if folder is None:
         tried.append("no data folder is named (data_dir or REDUNET_DATA)")
     else:
         for path in (folder / FILE, folder / NAME / FILE):
             if path.is_file():
                 arrays = vectors(read_texts(path), encoder)
-                cache.write_arrays(cache.folder() / kept, NAME, arrays)
+                write_cache(kept, NAME, arrays)
                 return _checked(arrays, "folder", encoder)
         tried.append(f"the data folder {folder} has no {FILE}")
     raise FileAccessError(f"{NAME} was not found: {'; '.join(tried)}. {_ADVICE}")
@@ -126,7 +106,7 @@ def load(data_dir: Path | None) -> Clinc150:
 
 def read_texts(path: Path) -> Texts:
     """The texts and labels of each part of the published file; `DataError` if it is another."""
-    raw = bounded.read_file(path, _LONGEST_FILE)
+    raw = read_file(path, _LONGEST_FILE)
     digest = hashlib.sha256(raw).hexdigest()
     if digest != SHA256:
         raise DataError(
@@ -146,13 +126,12 @@ def vectors(texts: Texts, encoder: Callable[[list[str]], Any]) -> dict[str, NDAr
 
 def _checked(arrays: dict[str, NDArray[Any]], source: str, encoder: Encoder) -> Clinc150:
     """The data set, with as many vectors and labels as were published."""
-    for field, array in arrays.items():
-        n = PARTS[field[2:]]
-        shape, kind = ((n, encoder.n_features), "f") if field[0] == "x" else ((n,), "U")
+    for name, array in arrays.items():
+        n = PARTS[name[2:]]
+        shape, kind = ((n, encoder.n_features), "f") if name[0] == "x" else ((n,), "U")
         if array.shape != shape or array.dtype.kind != kind:
             raise UnavailableError(
-                f"{field} of {NAME} should be of shape {shape}, not {array.shape}: remove the file "
+                f"{name} of {NAME} should be of shape {shape}, not {array.shape}: remove the file "
                 f"of vectors"
             )
-    values: dict[str, Any] = {**arrays, "source": source}
-    return Clinc150(**values)
+    return Clinc150(**arrays, name=NAME, source=source)

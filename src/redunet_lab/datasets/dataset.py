@@ -1,8 +1,11 @@
 """A data set in memory, and what was published about it."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,37 +20,37 @@ class UnavailableError(FileAccessError):
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
-    """Images and labels, split for training and test.
+class Samples:
+    """Samples and labels for training and for test.
 
-    Attributes
+    Parameters
     ----------
-    name : str
-        The name it was asked for by.
-    x_train, x_test : ndarray of uint8, shape (n, height, width[, 3])
-        Images, rows first, channels last.
-    y_train, y_test : ndarray of int64, shape (n,)
-        Labels, from 0.
-    source : str
-        Where it came from: ``scikit-learn``, ``folder``, ``cache``, or the package.
+    x_train : ndarray of shape (n, …)
+    y_train : ndarray of shape (n,), int or str
+    x_test, y_test : the same for test
+    name : str, default="own data"
+    source : str, default=None
+        Where they come from: ``scikit-learn``, ``folder``, ``cache``, or a package.
+    split : str, default=None
+        How the test samples were chosen, in words.
     """
 
-    name: str
-    x_train: NDArray[np.uint8]
-    y_train: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.int64]
-    source: str
+    x_train: NDArray[Any]
+    y_train: NDArray[Any]
+    x_test: NDArray[Any]
+    y_test: NDArray[Any]
+    name: str = "own data"
+    source: str | None = None
+    split: str | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """What is known of a data set before it is read.
+    """What is known of a data set of images before it is read.
 
-    Attributes
+    Parameters
     ----------
     name : str
-        As in `redunet_lab.datasets.NAMES`.
     image_shape : tuple of int
         (height, width) or (height, width, channels).
     n_train, n_test : int
@@ -63,7 +66,7 @@ class Published:
     md5: Mapping[str, str]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each of the four arrays."""
+        """The shape of each of the four arrays."""
         return {
             "x_train": (self.n_train, *self.image_shape),
             "y_train": (self.n_train,),
@@ -72,55 +75,41 @@ class Published:
         }
 
 
-def check_shapes(data: Dataset, published: Published, where: str) -> None:
+def check_shapes(data: Samples, published: Published, where: str) -> None:
     """Raise `DataError` unless the four arrays have the published shapes and types."""
     for field, shape in published.shapes().items():
         array = getattr(data, field)
         dtype = np.dtype(np.uint8 if field.startswith("x") else np.int64)
         if array.shape != shape or array.dtype != dtype:
-            msg = (
+            raise DataError(
                 f"{where}: {field} of {published.name} should be {dtype} of shape {shape}, "
                 f"not {array.dtype} of shape {array.shape}: download the files again."
             )
-            raise DataError(msg)
 
 
-def check(
-    data: Dataset, published: Published, originals: Iterable[tuple[str, bytes]], where: str
-) -> Dataset:
-    """Compare a data set with what was published.
+def checked(
+    data: Samples, published: Published, originals: Iterable[tuple[str, bytes]], where: str
+) -> Samples:
+    """The data set itself, if it is the one that was published; else `DataError`.
 
     Parameters
     ----------
-    data : Dataset
-        What was read.
+    data : Samples
     published : Published
-        What it should be.
     originals : iterable of (str, bytes)
         The original files written again from the arrays, so that one hash
         speaks for every layout.
     where : str
         Where it was read, for the message.
-
-    Returns
-    -------
-    Dataset
-        The same data set.
-
-    Raises
-    ------
-    DataError
-        At the first difference: shapes, labels, hashes.
     """
     check_shapes(data, published, where)
     for field in ("y_train", "y_test"):
         labels: NDArray[np.int64] = getattr(data, field)
         if labels.min() < 0 or labels.max() > 9:  # written as bytes, 256 would be 0
-            msg = (
+            raise DataError(
                 f"{where}: {field} of {published.name} should have labels in 0..9, "
                 f"not in {labels.min()}..{labels.max()}: download the files again."
             )
-            raise DataError(msg)
     for file, content in originals:
         check_md5(file, content, published, where)
     return data
@@ -130,8 +119,7 @@ def check_md5(file: str, content: bytes, published: Published, where: str) -> No
     """Raise `DataError` unless a file has the published hash."""
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if digest != published.md5[file]:
-        msg = (
+        raise DataError(
             f"{where}: {file} of {published.name} should have the md5 {published.md5[file]}, "
             f"not {digest}: download the files again."
         )
-        raise DataError(msg)

@@ -1,32 +1,21 @@
 """Digits: 1,797 images of 8×8 that come with scikit-learn."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet_lab.datasets.dataset import Dataset
+from redunet_lab.datasets.dataset import Samples
 
-SEED = 0
+TITLE = "digits"
 
 
 def split(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Choose a third of each class for the test set.
-
-    Parameters
-    ----------
-    labels : ndarray of int64, shape (n,)
-        Labels.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True for the samples of the test set: of each class, in the order of
-        the labels, the first third (rounded) of a permutation by one
-        ``RandomState(0)``, whose stream NumPy has promised never to change.
-    """
-    # The newer generators carry no such promise.
-    random = np.random.RandomState(SEED)
+    """A mask of the test samples: of each class the first third of a fixed permutation."""
+    # NumPy has promised that this generator's stream never changes; newer ones carry no promise.
+    random = np.random.RandomState(0)
     test = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):
         members = random.permutation(np.flatnonzero(labels == label))
@@ -34,17 +23,14 @@ def split(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     return test
 
 
-def load(data_dir: Path | None = None) -> Dataset:
+def load(data_dir: Path | None = None) -> Samples:
     """Load digits: images (n, 8, 8) with values 0 to 16, a third of each class for the test.
 
-    The order of scikit-learn is kept within each part. The data is bundled, so
-    `data_dir` makes no difference.
+    The order of scikit-learn is kept within each part; ``data_dir`` makes no difference.
     """
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    images, labels = bunch.images.astype(np.uint8), bunch.target.astype(np.int64)
-    test = split(labels)
-    return Dataset(
-        "digits", images[~test], labels[~test], images[test], labels[test], "scikit-learn"
-    )
+    x, y = bunch.images.astype(np.uint8), bunch.target.astype(np.int64)
+    test = split(y)
+    return Samples(x[~test], y[~test], x[test], y[test], "digits", "scikit-learn")

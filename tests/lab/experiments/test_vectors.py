@@ -13,8 +13,8 @@ from redunet.errors import SettingsError
 from redunet_lab import datasets
 from redunet_lab.closed_forms import RanPAC
 from redunet_lab.compare import compare
+from redunet_lab.datasets.dataset import Samples
 from redunet_lab.report.readme import vectors_table
-from redunet_lab.streams import Samples
 from tests.own_data import done
 
 pytestmark = pytest.mark.usefixtures("one_thread", "no_pictures")

@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test test-slow lint types imports unit avalanche release federation fuzz bench growth tables docs screenshots pictures format clean
+.PHONY: help setup browser demo demo-dask test test-slow lint types imports unit avalanche release federation fuzz bench growth tables site docs screenshots pictures format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -89,13 +89,15 @@ tables: setup ## Make the tables and pictures of README and docs from the record
 	$(UV_INSTALL) '.[dev,docs]' || $(PIP_INSTALL) '.[dev,docs]'
 	@touch $@
 
-docs: .venv/.docs-installed ## Run all code of the documentation, build it into site/, strictly, and check it
-	OMP_NUM_THREADS=1 ALL_PAGES=1 $(BIN)/pytest -q -n 2 tests/docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m docsite.notebooks --check
+site: .venv/.docs-installed ## Build the documentation into site/, strictly, and check its links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	$(BIN)/python -m docsite.check
 
-screenshots: docs ## Make the pictures of the documentation in a browser
+docs: site ## Build the site, and run all code and notebooks of the documentation
+	OMP_NUM_THREADS=1 ALL_PAGES=1 $(BIN)/pytest -q -n 2 tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m docsite.notebooks --check
+
+screenshots: site ## Make the pictures of the documentation in a browser
 	$(BIN)/python -m docsite.screenshots
 
 pictures: setup ## Make the pictures of terminals in README and docs, by running the commands

@@ -200,7 +200,7 @@ def test_a_map_is_learnt_from_samples_spread_over_all(
     done("learn", tmp_path / "all", folder, "--features", "standardize")
     everything = ReduNetClassifier.load(tmp_path / "all").features
     assert everything.mean == pytest.approx(IMAGES.mean())  # type: ignore[union-attr]
-    monkeypatch.setattr("redunet.data.learning._SAMPLE_BYTES", 8 * 12 * 20)
+    monkeypatch.setattr("redunet.data.new_model.SAMPLE_BYTES", 8 * 12 * 20)
     done("learn", tmp_path / "some", folder, "--features", "standardize")
     some = ReduNetClassifier.load(tmp_path / "some").features
     in_order = [row for name in NAMES for row in ALL if WORDS[row] == name]

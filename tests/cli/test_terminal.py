@@ -17,7 +17,7 @@ from rich.text import Text
 
 from redunet import ReduNetClassifier
 from redunet.cli.terminal import Screen, note, say_json
-from redunet.data import learning
+from redunet.data import merging
 from tests.own_data import IMAGES, done, redunet, refused, write_images
 
 HOSTILE = "a\x1b]0;owned\x07[bold]b[/]\x9b2J\u202ec\u2028\udcff"
@@ -172,5 +172,5 @@ def test_merging_a_model_with_itself_is_pointed_out(tmp_path: Path) -> None:
     def progress(what: str, share: float) -> None:
         told.append((what, share))
 
-    learning.merge(models[:2], tmp_path / "more", tell=print, progress=progress)
+    merging.merge(models[:2], tmp_path / "more", tell=print, progress=progress)
     assert told == [(f"merging {models[1]}", 0.5)]

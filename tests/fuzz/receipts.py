@@ -20,12 +20,12 @@ import numpy as np
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from redunet.data import learning
+from redunet.data import withdrawing
 from redunet.data.verifying import verify
 from redunet.errors import ReduNetError
 from redunet.estimators import NearestMean
-from redunet.estimators.receipts import Receipts
 from redunet.safety.journal import canonical
+from redunet.safety.receipts import Receipts
 
 Random = np.random.Generator
 Forge = Callable[[bytes, Random], bytes]
@@ -61,13 +61,13 @@ class _Log:
         X = np.arange(24.0).reshape(8, 3)
         NearestMean().fit(X, np.repeat(["ant", "bee", "cat", "dog"], 2)).save(self.model)
         for label in ("bee", "dog"):
-            learning.forget(self.model, [label], tell=lambda said: None, receipts=self.receipts)
+            withdrawing.forget(self.model, [label], tell=lambda said: None, receipts=self.receipts)
         self.whole = self.path.read_bytes()
 
     def outcome(self, data: bytes) -> str:
         self.path.write_bytes(data)
         try:
-            found = verify(self.path, self.model, key=self.public)
+            found = verify(self.path, self.model, key=self.public).to_dict()
             outcome = "unfinished" if found["unfinished"] else "sound"
         except ReduNetError as error:
             outcome = "refused"

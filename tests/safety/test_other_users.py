@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet.data import learning
+from redunet.data import withdrawing
 from redunet.estimators import NearestMean
-from redunet.estimators.receipts import Receipts
+from redunet.safety.receipts import Receipts
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may become another user"
@@ -92,7 +92,7 @@ def taught(folder: Path) -> Path:
     folder.mkdir()
     NearestMean().fit(np.eye(4), list("abcd")).save(folder / "m")
     receipts = Receipts(folder / "log")
-    learning.forget(folder / "m", ["a"], tell=lambda said: None, receipts=receipts)
+    withdrawing.forget(folder / "m", ["a"], tell=lambda said: None, receipts=receipts)
     return folder
 
 

@@ -19,8 +19,8 @@ from PIL import Image
 from redunet import ReduNetClassifier
 from redunet.data.verifying import verify
 from redunet.estimators import Estimator, NearestMean, load
-from redunet.estimators.receipts import Receipts
 from redunet.features import Flatten
+from redunet.safety.receipts import Receipts
 from redunet.serve.http import Options, Server
 from redunet.serve.model_store import Served
 from redunet.serve.versions import Found, built
@@ -345,7 +345,7 @@ def test_receipts_over_http(path: Path, tmp_path: Path) -> None:
         data=[tmp_path / "rest.npz"],
         withdrawn=[tmp_path / "gone.npz"],
         salt=receipt["salt"],
-    )
+    ).found
     assert len(found["receipts"]) == 3
     assert (found["rebuilt"], found["unchanged_since"]) == (True, True)
     assert found["withdrawn"] == {"line": 1, "samples": 2}

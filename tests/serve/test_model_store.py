@@ -20,9 +20,9 @@ from redunet import ReduNetClassifier
 from redunet.data.verifying import verify
 from redunet.errors import BusyError
 from redunet.estimators import Estimator, load
-from redunet.estimators.receipts import Receipts
 from redunet.safety.journal import DONE, Journal, Line, changes
 from redunet.safety.lock import changing
+from redunet.safety.receipts import Receipts
 from redunet.serve.idempotency import Keys, Request
 from redunet.serve.model_store import Served
 from redunet.serve.versions import NO_FACTS
@@ -298,7 +298,7 @@ def test_a_change_that_cannot_be_closed_is_answered_with_a_note(path: Path, tmp_
         assert [outcome for _, outcome in changes(Journal(log).lines())] == [DONE]
         again = served.change("forget", forget_ant, request)
         assert (again["repeated"], again["sha256"]) == (True, found["sha256"])
-    assert verify(log, path)["unchanged_since"]
+    assert verify(log, path).found["unchanged_since"]
 
 
 def test_the_next_change_settles_what_could_not_be_closed(path: Path, tmp_path: Path) -> None:

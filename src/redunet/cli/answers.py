@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redunet.cli.options import progress_bar
 from redunet.cli.terminal import note, say, say_json
 from redunet.progress import Progress
+
+if TYPE_CHECKING:
+    from redunet.data.result import Result
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer and errors.")]
@@ -27,13 +30,14 @@ def teller(quiet: bool) -> Callable[[str], None]:
 
 
 def say_found(
-    found: dict[str, Any],
+    result: Result | dict[str, Any],
     words: Callable[[dict[str, Any]], list[Any]],
     as_json: bool,
     quiet: bool,
     answer: bool = False,
 ) -> None:
     """Print what was found; an answer that was asked for even when all should be quiet."""
+    found = result if isinstance(result, dict) else result.to_dict()
     if as_json:
         say_json(found)
         return

@@ -136,7 +136,7 @@ def learn(
             device=device,
             tell=teller(quiet),
             progress=progress,
-            change=change_of(workers, scheduler),
+            apply=change_of(workers, scheduler),
         )
     say_found(found, lines.learnt, as_json, quiet)
 
@@ -225,9 +225,9 @@ def predict(
             threshold,
         )
     if out is None:
-        say_notes(found, quiet)
+        say_notes(found.to_dict(), quiet)
     else:
-        say_found({"out": str(out), **found}, lines.predicted, as_json, quiet)
+        say_found({"out": str(out), **found.to_dict()}, lines.predicted, as_json, quiet)
 
 
 def evaluate(
@@ -282,7 +282,7 @@ def forget(
         redunet forget birds.safetensors magpie
     """
     from redunet.cli import lines
-    from redunet.data import learning
+    from redunet.data import withdrawing
 
     if bool(classes) == unlabelled:
         got = "both" if unlabelled else "neither"
@@ -297,7 +297,7 @@ def forget(
         say_found(withdrawn, lines.forgotten_unlabelled, as_json, quiet)
         return
     classes = classes or []
-    found = learning.forget(model, classes, tell=teller(quiet), receipts=log)
+    found = withdrawing.forget(model, classes, tell=teller(quiet), receipts=log)
     say_found(found, lines.forgotten, as_json, quiet)
 
 
@@ -327,17 +327,17 @@ def unlearn(
         redunet unlearn birds.safetensors withdrawn-photos/
     """
     from redunet.cli import lines
-    from redunet.data import learning
+    from redunet.data import withdrawing
 
     with progress_of(quiet) as progress:
-        found = learning.unlearn(
+        found = withdrawing.unlearn(
             model,
             data,
             wanted_of("required", label, skip_bad, text, encoder, device),
             device=device,
             tell=teller(quiet),
             progress=progress,
-            change=change_of(workers, scheduler),
+            apply=change_of(workers, scheduler),
             receipts=receipts_of(receipt, sign_key, model),
         )
     say_found(found, lines.withdrawn, as_json, quiet)
@@ -357,10 +357,10 @@ def merge(
         redunet merge here.safetensors there.safetensors -o both.safetensors
     """
     from redunet.cli import lines
-    from redunet.data import learning
+    from redunet.data import merging
 
     with progress_of(quiet) as progress:
-        found = learning.merge(models, out, tell=teller(quiet), progress=progress)
+        found = merging.merge(models, out, tell=teller(quiet), progress=progress)
     say_found(found, lines.merged, as_json, quiet)
 
 

@@ -24,10 +24,10 @@ Scheduler = Annotated[
 
 def change_of(workers: int | None, scheduler: str | None) -> Any:
     """What learns or withdraws data: this process, or workers."""
-    from redunet.data.apply_batches import change_here
+    from redunet.data.apply_batches import apply_batches
 
     if workers is None and scheduler is None:
-        return change_here
+        return apply_batches
     if workers is not None and scheduler is not None:
         raise SettingsError("expected --workers or --scheduler, got both: leave one out")
     from redunet.distributed.cluster import dask_packages

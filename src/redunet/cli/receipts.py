@@ -29,7 +29,7 @@ receipts = typer.Typer(help="Check deletion receipts.", no_args_is_help=True)
 
 def receipts_of(log: Path | None, sign_key: Path | None, model: Path) -> Any:
     """The log of a model that receipts are appended to; None where there are to be none."""
-    from redunet.estimators.receipts import Receipts
+    from redunet.safety.receipts import Receipts
 
     if log is None:
         if sign_key is not None:
@@ -94,7 +94,7 @@ def verify(
             withdrawn=withdrawn or [],
             salt=salt,
             key=public_key,
-            wanted=wanted_of("required", label, 0, text, encoder, "auto"),
+            options=wanted_of("required", label, 0, text, encoder, "auto"),
             progress=progress,
         )
     say_found(found, lines.receipts_verified, as_json, quiet)

@@ -69,7 +69,7 @@ def tune(
     out = make_folder(out or Path("runs/tune"))  # an error comes before the work
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
     with progress_of(quiet) as progress:
-        found = tuning.tune(
+        result = tuning.tune(
             model,
             validation,
             wanted_of("required", label, skip_bad, text, encoder, device),
@@ -81,6 +81,7 @@ def tune(
             tell=teller(quiet),
             progress=progress,
         )
+    found = result.to_dict()
     record = tuning.record_of(found, out, context.obj)
     if as_json:
         say_json(found)

@@ -1,4 +1,4 @@
-"""Labelled data, learnt or withdrawn all at once; an error says which part of it is wrong."""
+"""Learn or withdraw labelled data all at once; an error says which part of it is wrong."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from redunet.progress import Progress, silent
 
 How: TypeAlias = Literal["learning", "withdrawing"]
 
-Change: TypeAlias = Callable[[How, Estimator, Sequence[Source], ReadOptions, Progress], None]
-"""What learns or withdraws all samples of sources, or none after an error."""
+Apply: TypeAlias = Callable[[How, Estimator, Sequence[Source], ReadOptions, Progress], None]
+"""Learns or withdraws all samples of sources, here or on other machines; none after an error."""
 
 
-def change_here(
+def apply_batches(
     how: How,
     model: Estimator,
     sources: Sequence[Source],
-    wanted: ReadOptions,
+    options: ReadOptions | None = None,
     progress: Progress = silent,
+    *,
+    kind: type | None = None,
 ) -> None:
     """Learn or withdraw all samples of sources in this process, or none after an error.
 
@@ -34,22 +36,14 @@ def change_here(
     how : {"learning", "withdrawing"}
     model : Estimator
     sources : sequence of Source
-    wanted : ReadOptions
-        What was asked of the sources when they were opened.
+    options : ReadOptions, default=None
+        For those who open the sources elsewhere; not used here.
     progress : callable
+    kind : type, default=None
+        Of the labels, int or str; None takes that of the model, or of the first labels.
     """
-    kind = label_type(model) if hasattr(model, "moments_") else None
-    change(how, model, sources, kind, progress)
-
-
-def change(
-    how: How,
-    model: Estimator,
-    sources: Sequence[Source],
-    kind: type | None,
-    progress: Progress = silent,
-) -> None:
-    """The same with labels of a type, int or str; None takes that of the first."""
+    if kind is None and hasattr(model, "moments_"):
+        kind = label_type(model)
     learn = MomentEstimator.partial_fit_batches
     to_change = learn if how == "learning" else MomentEstimator.unlearn_batches
     try:
@@ -58,6 +52,7 @@ def change(
     except FileAccessError:
         raise
     except ReduNetError:
+        # Once more, one batch after another, on a copy: to name the batch that is wrong.
         trial = copy.copy(model)
         for source, batch, X, y in labelled_batches(model, sources, kind, how, silent):
             with at(source, batch):
@@ -66,9 +61,13 @@ def change(
 
 
 def labelled_batches(
-    model: Estimator, sources: Sequence[Source], kind: type | None, how: str, progress: Progress
+    model: Estimator,
+    sources: Sequence[Source],
+    kind: type | None,
+    how: str,
+    progress: Progress = silent,
 ) -> Iterator[tuple[Source, Batch, NDArray[Any], NDArray[Any]]]:
-    """All batches, each with samples and labels as the model takes them."""
+    """Give all batches, each with samples and labels as the model takes them."""
     for source, batch in read(sources, how, progress):
         labels = labels_of(source, batch, kind)
         kind = kind or kind_of(labels)
@@ -84,5 +83,5 @@ def labels_of(source: Source, batch: Batch, kind: type | None) -> NDArray[Any]:
 
 
 def kind_of(labels: NDArray[Any]) -> type:
-    """What labels are: int or str."""
+    """The type of labels: int or str."""
     return int if labels.dtype.kind in "iuf" else str

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from redunet.data.matching import at, open_all, read, samples_for
-from redunet.data.source import ReadOptions
+from redunet.data.matching import at, open_all, read, samples_for, without_name_warnings
+from redunet.data.result import Result
+from redunet.data.source import ReadOptions, Source
 from redunet.estimators import Estimator, load
 from redunet.export import export as write
 from redunet.export import over_vectors, revealed
 from redunet.export.formats import format_of
 from redunet.progress import Progress, silent
 
-Found = dict[str, Any]
-
 
 def export(
     path: Path,
     out: Path,
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     *,
     layers: str,
     without_features: bool,
@@ -32,7 +29,7 @@ def export(
     device: str,
     memory: str,
     progress: Progress = silent,
-) -> Found:
+) -> Result:
     """Export a model file, checked on data; see `redunet.export.export`.
 
     Parameters
@@ -41,7 +38,7 @@ def export(
         Of the model, and of the file to write.
     data : sequence of Path
         Held in memory; where there are none, samples are made.
-    wanted : ReadOptions
+    options : ReadOptions
     layers, without_features, file_format
         As for `redunet.export.export`.
     device, memory : str
@@ -49,26 +46,21 @@ def export(
 
     Returns
     -------
-    dict
+    Result
     """
     format_of(out, file_format)
     model = load(path, device, memory)
-    left_out: list[str] = []
-    notes: list[str] = []
+    sources: list[Source] = []
     X = None
     if data:
         taking = over_vectors(model) if without_features else model
-        sources = open_all(data, wanted, taking)
+        sources = open_all(data, options, taking)
         parts = []
         for source, batch in read(sources, "reading", lambda what, share: progress(what, 0.0)):
             with at(source, batch):
                 parts.append(taking._rows_to_predict(taking._fitted(), samples_for(taking, batch)))
         X = np.concatenate(parts)
-        left_out = [name for source in sources for name in source.left_out]
-        notes = [said for source in sources for said in source.notes]
-    with warnings.catch_warnings():
-        # scikit-learn: arrays have no column names; those of the data are checked already.
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with without_name_warnings():
         made = write(
             model,
             out,
@@ -79,7 +71,7 @@ def export(
             progress=progress,
         )
     torch_file = format_of(out, file_format).suffix == ".pt2"
-    return {
+    found = {
         "model": str(path),
         "out": str(out),
         "bytes": made.bytes,
@@ -93,9 +85,8 @@ def export(
         "differ": 0,
         "largest_difference": made.largest_difference,
         "holds": list(made.holds),
-        "left_out": left_out,
-        "notes": [*notes, *_notes(model, made.made, made.layers)],
     }
+    return Result.of(found, sources, _notes(model, made.made, made.layers))
 
 
 def _notes(model: Estimator, made: str, layers: int) -> list[str]:

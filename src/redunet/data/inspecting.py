@@ -13,6 +13,7 @@ from redunet.core.moments import ClassMoments
 from redunet.core.readouts import scores_to_compare
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
+from redunet.data.result import Result
 from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier, load, storage
 from redunet.estimators.settings import Settings
 from redunet.features import held_of_data
@@ -27,29 +28,35 @@ MOST_COMPARED = 50
 """Classes that `inspect` compares with each other: the pairs of many would take hours."""
 
 
-def verify(path: Path) -> Found:
+def verify(path: Path) -> Result:
     """Check a model file from its first byte to its last; anything wrong is an error."""
     model = load(path)
-    return {
-        "model": str(path),
-        "estimator": model.name(),
-        "intact": True,
-        "format": storage.version(path),
-        "classes": len(model.moments_),
-        "samples": sum(model.moments_.counts),
-        "self_labelled": sum(model.self_labelled_counts_.values()),
-        "features": model.moments_.n_features,
-        "sha256": file_sha256(path),
-        "notes": [],
-    }
+    return Result.of(
+        {
+            "model": str(path),
+            "estimator": model.name(),
+            "intact": True,
+            "format": storage.version(path),
+            "classes": len(model.classes_),
+            "samples": sum(model.class_counts_.values()),
+            "self_labelled": sum(model.self_labelled_counts_.values()),
+            "features": model.moments_.n_features,
+            "sha256": file_sha256(path),
+        }
+    )
 
 
-def inspect(path: Path, device: str, memory: str) -> Found:
-    """What a model holds, and what its network does.
+def inspect(path: Path, device: str, memory: str) -> Result:
+    """Show what a model holds, and what its network does.
+
+    Parameters
+    ----------
+    path : Path
+    device, memory : str
 
     Returns
     -------
-    dict
+    Result
         Of a network, ``delta_R`` has the objective before each layer, and
         ``closeness`` the angles between the subspaces of each two classes that
         are ``compared``, in degrees and in that order, on the input and after the
@@ -61,7 +68,7 @@ def inspect(path: Path, device: str, memory: str) -> Found:
     counts, d = model.class_counts_, model.n_features_out_
     few = {label: None for label, n in counts.items() if n < d}
     compared, own = _compared(list(counts.values())), model.self_labelled_counts_
-    return {
+    found = {
         "model": str(path),
         "estimator": model.name(),
         "bytes": path.stat().st_size,
@@ -80,11 +87,7 @@ def inspect(path: Path, device: str, memory: str) -> Found:
         "inputs": model.n_features_in_,
         "columns": _names(model),
         "encoder": None if model.encoder_ is None else model.encoder_.to_dict(),
-        "settings": {
-            **model.own_settings(),
-            "normalize": model.normalize,
-            "input_range": model.input_range,
-        },
+        "settings": model.summary()["settings"],
         "feature_map": _feature_map(model),
         "compared": [list(counts)[index] for index in compared],
         **(
@@ -92,8 +95,8 @@ def inspect(path: Path, device: str, memory: str) -> Found:
             if isinstance(model, ClosedForm)
             else _of_network(model, compared)
         ),
-        "notes": _notes(model, list(few), len(compared)),
     }
+    return Result.of(found, (), _notes(model, list(few), len(compared)))
 
 
 def _compared(counts: list[int]) -> list[int]:

@@ -203,14 +203,20 @@ def check_columns(known: Sequence[str] | None, source: Source, changing: bool = 
 def at(source: Source, batch: Batch) -> Iterator[None]:
     """Let an error say which data it is about."""
     try:
-        with warnings.catch_warnings():
-            # scikit-learn: arrays have no column names; here these are checked already.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        with without_name_warnings():
             yield
     except GroupError:  # about no data
         raise
     except ReduNetError as error:
         raise type(error)(f"{_place(source, batch)}: {error}") from error
+
+
+@contextmanager
+def without_name_warnings() -> Iterator[None]:
+    """Keep scikit-learn from warning that arrays have no column names: they are checked here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
 
 
 def check_finite(X: NDArray[Any]) -> None:

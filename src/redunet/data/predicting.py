@@ -8,33 +8,34 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from redunet.data import ReadOptions, Source
 from redunet.data.matching import at, label_type, labels_like, open_all, read, samples_for
 from redunet.data.prediction_file import Write
-from redunet.data.source import listed
+from redunet.data.result import Result
+from redunet.data.source import ReadOptions, listed
 from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.estimators.doubts import doubts
 from redunet.progress import Progress, silent
 
-Found = dict[str, Any]
+Pairs = Counter[tuple[Any, Any]]
+"""How often each pair of a true and a predicted label occurs."""
 
 
 def predict(
     model: Estimator,
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     table: AbstractContextManager[Write],
     progress: Progress = silent,
     threshold: float | None = None,
-) -> Found:
+) -> Result:
     """Score samples, and write them into a table.
 
     Parameters
     ----------
     model : estimator
     data : sequence of Path
-    wanted : ReadOptions
+    options : ReadOptions
     table : context manager
         Opened once the data are known to be usable; see `redunet.data.prediction_file`.
     progress : callable
@@ -43,9 +44,9 @@ def predict(
 
     Returns
     -------
-    dict
+    Result
     """
-    sources = open_all(data, wanted, model)
+    sources = open_all(data, options, model)
     n, rejected = 0, 0
     with table as write:
         for source, batch in read(sources, "labelling", progress):
@@ -58,38 +59,42 @@ def predict(
                     rejected += int((novelty > threshold).sum())
             write(batch.names, scores, novelty)
             n += len(scores)
-    return {
-        "samples": n,
-        **({} if threshold is None else {"rejected": rejected, "threshold": threshold}),
-        "left_out": _left_out(sources),
-        "notes": _notes(sources)
-        + (
-            []
-            if threshold is None or model.rejection_calibrated_
-            else [
-                "what is rejected was estimated from the model alone: with validation data, "
-                "`redunet calibrate` makes the share what was asked for"
-            ]
-        ),
-    }
+    if threshold is None:
+        return Result.of({"samples": n}, sources)
+    estimated = (
+        "what is rejected was estimated from the model alone: with validation data, "
+        "`redunet calibrate` makes the share what was asked for"
+    )
+    return Result.of(
+        {"samples": n, "rejected": rejected, "threshold": threshold},
+        sources,
+        [] if model.rejection_calibrated_ else [estimated],
+    )
 
 
 def evaluate(
     model: Estimator,
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     progress: Progress = silent,
-) -> Found:
+) -> Result:
     """Accuracy, a row for each class, and the confusion matrix.
+
+    Parameters
+    ----------
+    model : estimator
+    data : sequence of Path
+    options : ReadOptions
+    progress : callable
 
     Returns
     -------
-    dict
+    Result
         ``confusion`` has a row for each true class and a column for each
         predicted one, in the order of ``labels``.
     """
-    sources = open_all(data, wanted, model)
-    kind, pairs = label_type(model), Counter[tuple[Any, Any]]()
+    sources = open_all(data, options, model)
+    kind, pairs = label_type(model), Pairs()
     for source, batch in read(sources, "labelling", progress):
         with at(source, batch):
             labels = model.predict(samples_for(model, batch))
@@ -97,14 +102,10 @@ def evaluate(
                 raise DataError("expected labels, got none: name them with --label")
             true = labels_like(batch.y, kind).tolist()
         pairs.update(zip(true, labels.tolist(), strict=True))
-    return {
-        **_scores(model, pairs),
-        "left_out": _left_out(sources),
-        "notes": _notes(sources) + _strangers(model, pairs) + doubts(model),
-    }
+    return Result.of(_scores(model, pairs), sources, [*_strangers(model, pairs), *doubts(model)])
 
 
-def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
+def _scores(model: Estimator, pairs: Pairs) -> dict[str, Any]:
     total = sum(pairs.values())
     names = sorted({*model.classes_.tolist(), *(true for true, _ in pairs)})
     matrix = [[pairs[true, given] for given in names] for true in names]
@@ -132,7 +133,7 @@ def _scores(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> Found:
     }
 
 
-def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
+def _strangers(model: Estimator, pairs: Pairs) -> list[str]:
     """A note about classes that the model cannot answer."""
     unknown = sorted({true for true, _ in pairs} - set(model.classes_.tolist()))
     if not unknown:
@@ -144,11 +145,3 @@ def _strangers(model: Estimator, pairs: Counter[tuple[Any, Any]]) -> list[str]:
         f"the model has not learnt {listed([repr(one) for one in unknown])}: all samples of such "
         f"classes count as wrong{without}"
     ]
-
-
-def _left_out(sources: Sequence[Source]) -> list[str]:
-    return [file for source in sources for file in source.left_out]
-
-
-def _notes(sources: Sequence[Source]) -> list[str]:
-    return [note for source in sources for note in source.notes]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import json
-import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.learning import changing
-from redunet.data.matching import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data.matching import (
+    at,
+    label_type,
+    labels_like,
+    open_all,
+    read,
+    samples_for,
+    without_name_warnings,
+)
+from redunet.data.result import Result
 from redunet.data.source import ReadOptions, Source
 from redunet.environment import environment
 from redunet.errors import DataError, SettingsError
@@ -22,14 +29,13 @@ from redunet.estimators.candidates import SEARCHED
 from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder, write_bytes
 from redunet.safety.lock import Tell
-
-Found = dict[str, Any]
+from redunet.safety.transaction import Change, replace, transaction
 
 
 def tune(
     path: Path,
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     *,
     budget: str = "60s",
     search: Mapping[str, Sequence[Any]] | None = None,
@@ -38,7 +44,7 @@ def tune(
     memory: str = "2GB",
     tell: Tell,
     progress: Progress = silent,
-) -> Found:
+) -> Result:
     """Choose settings of a model file; see `ReduNetClassifier.tune`.
 
     Parameters
@@ -47,7 +53,7 @@ def tune(
         Of the model.
     data : sequence of Path
         Held in memory.
-    wanted : ReadOptions
+    options : ReadOptions
     budget, search
         As for `ReduNetClassifier.tune`.
     write : bool, default=False
@@ -57,45 +63,56 @@ def tune(
 
     Returns
     -------
-    dict
-        What `Tuning` has, the settings before, and whether the file was changed.
+    Result
+        The fields of `Tuning`, the settings before, and whether the file was changed.
     """
-    with changing(path, tell) if write else nullcontext(list[str]()) as notes:
+    sources: list[Source] = []
+
+    def opened() -> ReduNetClassifier:
         model = load(path, device, memory)
         if not isinstance(model, ReduNetClassifier):
             raise SettingsError(
                 f"expected a model of redunet to tune, got one of {model.name()}: choose its "
                 f"settings with redunet tune --data FILE --method, and learn it with them"
             )
-        before = model.own_settings()
-        sources = open_all(data, wanted, model)
+        return model
+
+    def tuned(model: ReduNetClassifier) -> ReduNetClassifier:
+        sources.extend(open_all(data, options, model))
         X, y = _everything(model, sources, progress)
-        with warnings.catch_warnings():
-            # scikit-learn: arrays have no column names; those of the data are checked already.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            found = model.tune(X, y, budget=budget, search=search, progress=progress).tuning_
-        written = write and bool(found.chosen)
-        if written:
-            model.save(path)
-    return {
-        "model": str(path),
-        "data": [str(one) for one in data],
-        "budget": budget,
-        "settings": before,
-        **found.to_dict(),
-        "written": written,
-        "left_out": [name for source in sources for name in source.left_out],
-        "notes": notes + [said for source in sources for said in source.notes],
-    }
+        with without_name_warnings():
+            return model.tune(X, y, budget=budget, search=search, progress=progress)
+
+    def save_if_better(change: Change[Any, ReduNetClassifier]) -> list[str]:
+        return replace(change) if change.after.tuning_.chosen else []
+
+    if write:
+        change = transaction(path, opened, tuned, tell=tell, write=save_if_better)
+    else:
+        before = opened()
+        change = Change(path, before, tuned(copy.copy(before)))
+    found = change.after.tuning_
+    return Result.of(
+        {
+            "model": str(path),
+            "data": [str(one) for one in data],
+            "budget": budget,
+            "settings": change.before.own_settings(),
+            **found.to_dict(),
+            "written": write and bool(found.chosen),
+        },
+        sources,
+        change.notes,
+    )
 
 
 def record_of(found: Mapping[str, Any], out: Path, command: str | None) -> dict[str, Any]:
-    """What tuning a model file came to, as a record; write ``tune.json`` to a folder.
+    """Make a record of tuning a model file, and write it to a folder as ``tune.json``.
 
     Parameters
     ----------
     found : mapping
-        As `tune` gives it.
+        Of the result of `tune`.
     out : Path
     command : str, or None
         What was typed, for the record.

@@ -9,26 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data import ReadOptions, Source
-from redunet.data.learning import changing, counted, holdings
 from redunet.data.matching import at, check_finite, open_all, read, samples_for
+from redunet.data.result import Result, counted
+from redunet.data.source import ReadOptions, Source
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import Estimator, ReduNetClassifier, load
 from redunet.progress import Progress, silent
 from redunet.safety.lock import Tell
+from redunet.safety.transaction import transaction
 
-Found = dict[str, Any]
+SHARES = (0.01, 0.05, 0.1)
+"""Of known samples to reject, whose thresholds are shown: those that people choose."""
 
 
 def learn_unlabelled(
     path: Path,
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     *,
     device: str = "auto",
     tell: Tell,
     progress: Progress = silent,
-) -> Found:
+) -> Result:
     """Let a model label samples that it is certain of, and learn them, apart from labelled ones.
 
     Parameters
@@ -37,77 +39,103 @@ def learn_unlabelled(
         Of the model.
     data : sequence of Path
         Samples whose labels, if they have any, are ignored. All are held in memory.
-    wanted : ReadOptions
+    options : ReadOptions
     device : str, default="auto"
-    tell : callable
-    progress : callable
+    tell, progress : callable
 
     Returns
     -------
-    dict
+    Result
         How many samples got which label, and what the model holds now.
     """
-    with changing(path, tell) as notes:
+    sources: list[Source] = []
+    given: list[int] = []
+
+    def learnt(model: ReduNetClassifier) -> ReduNetClassifier:
+        sources.extend(open_all(data, options, model, changing=True))
+        X = _together(model, sources, progress)
+        given.append(len(X))
+        return model.learn_unlabelled(X, sources[0].columns)
+
+    def existing() -> ReduNetClassifier:
         if not path.exists():
             raise DataError(
                 f"expected a model that has learnt labelled samples, but there is no {path}: learn "
                 f"some first, without --unlabelled"
             )
-        model = network(load(path, device))
-        sources = open_all(data, wanted, model, changing=True)
-        X = _together(model, sources, "reading", progress)
-        before = _counts(model)
-        model.learn_unlabelled(X, sources[0].columns)
-        model.save(path)
-    gained = {label: n - before.get(label, 0) for label, n in _counts(model).items()}
-    return {
-        "given": len(X),
-        "labelled": counted({label: n for label, n in gained.items() if n}),
-        "left_out": [file for source in sources for file in source.left_out],
-        "notes": notes + [note for source in sources for note in source.notes],
-        **holdings(path, model),
-    }
+        return network(load(path, device))
+
+    change = transaction(path, existing, learnt, tell=tell)
+    before, now = change.before.self_labelled_counts_, change.after.self_labelled_counts_
+    gained = {label: n - before.get(label, 0) for label, n in now.items()}
+    return Result.of(
+        {"given": given[0], "labelled": counted({label: n for label, n in gained.items() if n})},
+        sources,
+        change.notes,
+        (path, change.after),
+    )
 
 
-def forget_unlabelled(path: Path, *, tell: Tell) -> Found:
+def forget_unlabelled(path: Path, *, tell: Tell) -> Result:
     """Withdraw all samples that a model labelled itself."""
-    with changing(path, tell) as notes:
-        model = network(load(path))
-        gone = sum(_counts(model).values())
-        model.forget_unlabelled()
-        model.save(path)
-    return {"withdrawn": gone, "notes": notes, **holdings(path, model)}
+    change = transaction(
+        path, lambda: network(load(path)), ReduNetClassifier.forget_unlabelled, tell=tell
+    )
+    gone = sum(change.before.self_labelled_counts_.values())
+    return Result.of({"withdrawn": gone}, (), change.notes, (path, change.after))
 
 
 def calibrate(
     path: Path,
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     *,
     device: str = "auto",
     memory: str = "2GB",
     tell: Tell,
     progress: Progress = silent,
-) -> Found:
-    """Let validation samples say how novel samples of known classes are, and save that."""
-    with changing(path, tell) as notes:
-        model = network(load(path, device, memory))
-        sources = open_all(data, wanted, model)
-        X = _together(model, sources, "reading", progress)
-        expected = {share: model.rejection_threshold(share) for share in (0.01, 0.05, 0.1)}
+) -> Result:
+    """Let validation samples say how novel samples of known classes are, and save that.
+
+    Parameters
+    ----------
+    path : Path
+        Of the model.
+    data : sequence of Path
+        Samples of known classes, all of which are held in memory.
+    options : ReadOptions
+    device, memory : str
+    tell, progress : callable
+
+    Returns
+    -------
+    Result
+    """
+    sources: list[Source] = []
+    given: list[int] = []
+
+    def calibrated(model: ReduNetClassifier) -> ReduNetClassifier:
+        sources.extend(open_all(data, options, model))
+        X = _together(model, sources, progress)
+        given.append(len(X))
         with at(sources[0], next(sources[0].batches())):
-            model.calibrate_rejection(X)
-        model.save(path)
-    return {
-        "validation_samples": len(X),
-        "thresholds": [
-            {"reject": share, "novelty": model.rejection_threshold(share), "before": before}
-            for share, before in expected.items()
-        ],
-        "left_out": [file for source in sources for file in source.left_out],
-        "notes": notes + [note for source in sources for note in source.notes],
-        **holdings(path, model),
-    }
+            return model.calibrate_rejection(X)
+
+    change = transaction(path, lambda: network(load(path, device, memory)), calibrated, tell=tell)
+    thresholds = [
+        {
+            "reject": share,
+            "novelty": change.after.rejection_threshold(share),
+            "before": change.before.rejection_threshold(share),
+        }
+        for share in SHARES
+    ]
+    return Result.of(
+        {"validation_samples": given[0], "thresholds": thresholds},
+        sources,
+        change.notes,
+        (path, change.after),
+    )
 
 
 def network(model: Estimator) -> ReduNetClassifier:
@@ -120,17 +148,10 @@ def network(model: Estimator) -> ReduNetClassifier:
     return model
 
 
-def _counts(model: ReduNetClassifier) -> dict[Any, int]:
-    own = model.self_labelled_
-    return {} if own is None else dict(zip(own, own.counts, strict=True))
-
-
-def _together(
-    model: Estimator, sources: Sequence[Source], what: str, progress: Progress
-) -> NDArray[Any]:
+def _together(model: Estimator, sources: Sequence[Source], progress: Progress) -> NDArray[Any]:
     """All samples, checked part by part, so that an error says where it is."""
     parts = []
-    for source, batch in read(sources, what, progress):
+    for source, batch in read(sources, "reading", progress):
         with at(source, batch):
             rows = samples_for(model, batch)
             check_finite(rows)

@@ -1,111 +1,29 @@
-"""Receipts about model files: written with a change, and verified later."""
+"""The command that verifies a log of receipts, and the model file that it is about."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from redunet.data.apply_batches import change, labelled_batches
+from redunet.data.apply_batches import apply_batches, labelled_batches
 from redunet.data.matching import label_type, open_all
-from redunet.data.source import ReadOptions, Source
+from redunet.data.result import Result
+from redunet.data.source import ReadOptions
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, load
 from redunet.estimators.partial import without_moments
-from redunet.estimators.receipts import Receipts, Withdrawn, sample_hashes, shown
 from redunet.progress import Progress, silent
-from redunet.safety.files import follow
 from redunet.safety.journal import CHANGE, DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
+from redunet.safety.receipts import sample_hashes
 from redunet.safety.signatures import public_key, signed_by
 from redunet.safety.untrusted import file_sha256
 
 Found = dict[str, Any]
 
 _OF_COPIES = ("file", "sha256", "what")
-
-
-def save_withdrawn(
-    path: Path,
-    before: Estimator,
-    model: Estimator,
-    receipts: Receipts | None,
-    samples: Withdrawn | None = None,
-) -> Found:
-    """Replace a model file that is held alone; with receipts, write one.
-
-    Parameters
-    ----------
-    path : Path
-    before, model : estimator
-        What the file holds, and what it is to hold.
-    receipts : Receipts, or None
-    samples : Withdrawn, default=None
-        None where classes were withdrawn as a whole.
-
-    Returns
-    -------
-    dict
-        ``receipt``, where one was written.
-    """
-    if receipts is None:
-        model.save(path)
-        return {}
-    receipts.refuse_files("the model", [path])
-    old = file_sha256(path)
-    receipts.journal.settle(old)
-    line = receipts.plan(
-        old,
-        model.sha256(),
-        before,
-        model,
-        samples,
-        name=path.name,
-        superseded=known_copies(path, old),
-    )
-    model.save(path)
-    receipts.journal.close(line)
-    return {"receipt": shown(line, samples)}
-
-
-def known_copies(
-    path: Path, sha256: str, downloads: Mapping[str, int] | None = None
-) -> list[Found]:
-    """The file that is replaced, its hard links in the same folder, and downloads.
-
-    Parameters
-    ----------
-    path : Path
-    sha256 : str
-        Of the file.
-    downloads : mapping, default=None
-        From the sha256 of this or an earlier file to how often it was handed out.
-    """
-    target = follow(path)
-    found = os.stat(target)
-    copies: list[Found] = [{"file": path.name, "sha256": sha256, "what": "replaced"}]
-    others = found.st_nlink - 1
-    if others:
-        with os.scandir(target.parent) as entries:
-            names = sorted(
-                one.name
-                for one in entries
-                if one.name != target.name and one.inode() == found.st_ino and not one.is_symlink()
-            )
-        links = [*names, *["elsewhere"] * (others - len(names))]
-        copies += [{"file": name, "sha256": sha256, "what": "hard link, kept"} for name in links]
-    for earlier, times in (downloads or {}).items():
-        handed = f"downloaded {times} time{'s' * (times > 1)}"
-        copies.append({"file": path.name, "sha256": earlier, "what": handed})
-    return copies
-
-
-def withdrawn_samples(model: Estimator, sources: Sequence[Source]) -> Withdrawn:
-    """What a receipt says of the samples of sources."""
-    batches = labelled_batches(model, sources, label_type(model), "hashing", silent)
-    return Withdrawn.of((X, y) for _, _, X, y in batches)
 
 
 def verify(
@@ -116,9 +34,9 @@ def verify(
     withdrawn: Sequence[Path] = (),
     salt: str | None = None,
     key: Path | None = None,
-    wanted: ReadOptions | None = None,
+    options: ReadOptions | None = None,
     progress: Progress = silent,
-) -> Found:
+) -> Result:
     """Check a log of receipts, and the model file as it is now; anything wrong is an error.
 
     Parameters
@@ -132,18 +50,17 @@ def verify(
     salt : str, default=None
     key : Path, default=None
         Of the public key that every line must be signed with.
-    wanted : ReadOptions, default=None
+    options : ReadOptions, default=None
         How to read data.
     progress : callable
 
     Returns
     -------
-    dict
-        What was found.
+    Result
     """
-    wanted = wanted or ReadOptions()
+    options = options or ReadOptions()
     model, present = load(path), file_sha256(path)
-    hashes = _hashes(model, withdrawn, salt, wanted) if withdrawn else None
+    hashes = _hashes(model, withdrawn, salt, options) if withdrawn else None
     journal = Journal(log)
     lines, signers, matching = list[Line](), list[str | None](), list[Found]()
     for line in journal.read():
@@ -175,15 +92,14 @@ def verify(
     if hashes is not None:
         found["withdrawn"] = _matched(receipts, hashes, matching, log)
     if data:
-        _check_rebuilt(model, path, data, wanted, progress)
+        _check_rebuilt(model, path, data, options, progress)
     elif not any(present in (one.body["before"], one.body["after"]) for one, _ in receipts):
         raise ModelFileError(
             f"{path} is the file of no line of {log}: it is another model, or has changed since, "
             f"such as by learning; then pass all remaining data with --data"
         )
     found["rebuilt"] = bool(data)
-    found["notes"] = _notes(found, model)
-    return found
+    return Result.of(found, (), _notes(found, model))
 
 
 def _without_hashes(line: Line) -> Line:
@@ -249,12 +165,12 @@ def _check_present(receipts: Sequence[tuple[Line, str]], present: str, path: Pat
 
 
 def _check_rebuilt(
-    model: Estimator, path: Path, data: Sequence[Path], wanted: ReadOptions, progress: Progress
+    model: Estimator, path: Path, data: Sequence[Path], options: ReadOptions, progress: Progress
 ) -> None:
     """Raise an error unless a model that learns only these data is the same, to the byte."""
-    sources = open_all(data, wanted, model, changing=True)
+    sources = open_all(data, options, model, changing=True)
     rebuilt = without_moments(model)
-    change("learning", rebuilt, sources, label_type(model), progress)
+    apply_batches("learning", rebuilt, sources, progress=progress, kind=label_type(model))
     if rebuilt.moments_ == model.moments_:
         return
     mine, theirs = _counts(model), _counts(rebuilt)
@@ -275,18 +191,18 @@ def _counts(model: Estimator) -> dict[Any, int]:
 
 
 def _hashes(
-    model: Estimator, withdrawn: Sequence[Path], salt: str | None, wanted: ReadOptions
+    model: Estimator, withdrawn: Sequence[Path], salt: str | None, options: ReadOptions
 ) -> Counter[str]:
     """Hashes of the samples that a receipt must be about, and how often each occurs."""
     try:
         bytes.fromhex(salt or "-")
     except ValueError:
         raise DataError("expected the salt that unlearn printed, in hexadecimal") from None
-    sources = open_all(withdrawn, wanted, model, changing=True)
+    sources = open_all(withdrawn, options, model, changing=True)
     kind = label_type(model)
     return Counter(
         one
-        for _, _, X, y in labelled_batches(model, sources, kind, "hashing", silent)
+        for _, _, X, y in labelled_batches(model, sources, kind, "hashing")
         for one in sample_hashes(X, y, str(salt))
     )
 

@@ -25,7 +25,7 @@ from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.packing import of_parts, parts_of
 from redunet.data import ReadOptions, open_source
-from redunet.data.apply_batches import change
+from redunet.data.apply_batches import apply_batches
 from redunet.data.matching import check_columns
 from redunet.data.source import rows_at_a_time
 from redunet.errors import DataError, ReduNetError, SettingsError
@@ -241,7 +241,7 @@ def of_file(given: Job, path: Path, wanted: ReadOptions) -> Partial:
     model = given.open()
     source = open_source(path, wanted)
     check_columns(wanted.columns or None, source, changing=True)
-    change("learning", model, [source], given.kind)
+    apply_batches("learning", model, [source], kind=given.kind)
     first = wanted.pieces is None or wanted.pieces[0] == 0
     # Of a table, what is noted about its first rows is noted about each piece.
     notes = source.notes if first or source.holds == "images" else []

@@ -354,6 +354,23 @@ class MomentEstimator(TakesSamples):
         """The parameters that change a label, beside those of the input; by name, checked."""
         raise NotImplementedError
 
+    def summary(self) -> dict[str, Any]:
+        """Counts of samples by class, settings, and the feature map, as receipts state them."""
+        features = self.feature_map_
+        return {
+            "classes": self.class_counts_,
+            "self_labelled": sum(self.self_labelled_counts_.values()),
+            "settings": {
+                **self.own_settings(),
+                "normalize": self.normalize,
+                "input_range": self.input_range,
+            },
+            "feature_map": {
+                "kind": None if features is None else features.kind,
+                "still_holds": held_of_data(self.features),
+            },
+        }
+
     def _plain_settings(self) -> dict[str, Any]:
         """Whatever changes a label besides embedding and moments: plain values, checked."""
         raise NotImplementedError

@@ -21,7 +21,7 @@ import uvicorn
 
 from redunet.encoders import Encoder
 from redunet.errors import FileAccessError, SettingsError
-from redunet.estimators.receipts import Receipts
+from redunet.safety.receipts import Receipts
 from redunet.safety.untrusted import open_regular
 from redunet.serve.api import application
 from redunet.serve.connections import Connection, ConnectionLimits, most_connections

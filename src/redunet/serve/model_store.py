@@ -21,14 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from redunet.data.learning import check_builds
-from redunet.data.verifying import known_copies
+from redunet.data.merging import check_builds
 from redunet.errors import BusyError, FileAccessError, ModelFileError, ReduNetError
 from redunet.estimators import Estimator, load
-from redunet.estimators.receipts import Receipts, Withdrawn, shown
 from redunet.safety.files import follow
-from redunet.safety.journal import Line
 from redunet.safety.lock import changing
+from redunet.safety.receipts import Receipts, Withdrawal
+from redunet.safety.transaction import Change
 from redunet.safety.untrusted import file_sha256, open_regular
 from redunet.serve.idempotency import Keys, Request
 from redunet.serve.versions import (
@@ -143,8 +142,7 @@ class Served:
             if what == "merge":
                 check_builds(model)
             after = model.sha256()
-            withdrawn = Withdrawn.of(samples()) if samples and self.receipts else None
-            receipt = self._planned(what, before, after, model, withdrawn)
+            receipt = self._planned(what, before, after, model, samples)
             self.keys.plan(request, before.sha256, after)
             with self._access:
                 notes = self._write(model, after)
@@ -153,7 +151,7 @@ class Served:
         about = about_change(what, before, now)
         self._tell("changed", about)
         if receipt is not None:
-            about["receipt"] = shown(receipt, withdrawn)
+            about["receipt"] = receipt.receipt
         return {**about, "repeated": False, "notes": [*notes_on(what, before.model), *notes]}
 
     def problem(self) -> str | None:
@@ -254,21 +252,15 @@ class Served:
         before: Version,
         after: str,
         model: Estimator,
-        withdrawn: Withdrawn | None,
-    ) -> Line | None:
+        samples: Callable[[], Iterable[tuple[Any, Any]]] | None,
+    ) -> Withdrawal | None:
         """The receipt of a withdrawal, written down before the file is replaced."""
         if self.receipts is None or what not in ("forget", "unlearn"):
             return None
-        downloads = {sha256: n for sha256, n in self.downloads.items() if sha256 != after}
-        return self.receipts.plan(
-            before.sha256,
-            after,
-            before.model,
-            model,
-            withdrawn,
-            name=self.path.name,
-            superseded=known_copies(self._file, before.sha256, downloads),
-        )
+        of_samples = None if samples is None else lambda _: samples()
+        receipt = Withdrawal(self.receipts, of_samples, self.downloads)
+        receipt.plan(Change(self._file, before.model, model, before.sha256, after))
+        return receipt
 
     def _write(self, model: Estimator, after: str) -> list[str]:
         """Replace the file; what went wrong although it is replaced."""
@@ -281,7 +273,7 @@ class Served:
             return [str(error)]
         return []
 
-    def _close(self, request: Request | None, receipt: Line | None) -> list[str]:
+    def _close(self, request: Request | None, receipt: Withdrawal | None) -> list[str]:
         """Write down that a change was made; what could not be written."""
         closing: dict[str, Callable[[], None]] = {
             "the receipt": lambda: self._close_receipt(receipt),
@@ -298,9 +290,9 @@ class Served:
                 )
         return notes
 
-    def _close_receipt(self, receipt: Line | None) -> None:
-        if receipt is not None and self.receipts is not None:
-            self.receipts.journal.close(receipt)
+    def _close_receipt(self, receipt: Withdrawal | None) -> None:
+        if receipt is not None:
+            receipt.close()
 
     def _take_over(self, status: Status) -> None:
         before = self.stored

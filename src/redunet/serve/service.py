@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.apply_batches import change, labelled_batches
+from redunet.data.apply_batches import How, apply_batches, labelled_batches
 from redunet.data.matching import label_type, read, samples_for, wanted_for
 from redunet.data.source import ReadOptions
 from redunet.encoders import Encoder
@@ -183,7 +183,8 @@ class Service:
             kind = label_type(model)
 
             def apply(model: Estimator) -> None:
-                change("learning" if what == "learn" else "withdrawing", model, sources, kind)
+                how: How = "learning" if what == "learn" else "withdrawing"
+                apply_batches(how, model, sources, kind=kind)
 
             def samples() -> Any:
                 batches = labelled_batches(model, sources, kind, "hashing", silent)

@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 
 from redunet import DataError, ModelFileError, ReduNetClassifier, SettingsError
 from redunet.cli.app import main
-from redunet.data import learning
+from redunet.data import withdrawing
 from redunet.data.source import ReadOptions
-from redunet.data.verifying import known_copies, verify
+from redunet.data.verifying import verify as verified
 from redunet.estimators import NearestMean, load
-from redunet.estimators.receipts import Receipts, sample_hashes
 from redunet.features import Standardize
 from redunet.safety.journal import DONE, NOT_DONE, UNKNOWN, Journal, canonical
+from redunet.safety.receipts import Receipts, known_copies, sample_hashes
 from redunet.safety.untrusted import file_sha256
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,6 +35,10 @@ Y = np.repeat(["ant", "bee", "cat", "dog"], 10)
 
 def model() -> ReduNetClassifier:
     return ReduNetClassifier(n_layers=1, n_components=2, device="cpu").fit(X, Y)
+
+
+def verify(*given: Any, **more: Any) -> dict[str, Any]:
+    return verified(*given, **more).to_dict()
 
 
 def say(text: str) -> None:
@@ -133,7 +137,7 @@ def test_the_command_line_writes_and_verifies(path: Path, tmp_path: Path) -> Non
 
 def test_more_or_less_data_than_remains_is_found(path: Path, tmp_path: Path) -> None:
     log = tmp_path / "r.jsonl"
-    learning.forget(path, ["dog"], tell=say, receipts=Receipts(log))
+    withdrawing.forget(path, ["dog"], tell=say, receipts=Receipts(log))
     for rows, what in (
         (slice(0, 40), "'dog' has 0 samples in the model and 10"),
         (slice(0, 29), "'cat' has 10"),
@@ -150,7 +154,7 @@ def test_more_or_less_data_than_remains_is_found(path: Path, tmp_path: Path) -> 
 
 def test_a_copy_that_was_put_back_is_found(path: Path, tmp_path: Path) -> None:
     log, old = tmp_path / "r.jsonl", path.read_bytes()
-    learning.forget(path, ["dog"], tell=say, receipts=Receipts(log))
+    withdrawing.forget(path, ["dog"], tell=say, receipts=Receipts(log))
     new = path.read_bytes()
     path.write_bytes(old)
     with pytest.raises(ModelFileError, match="what was withdrawn is in it"):
@@ -186,7 +190,7 @@ def test_a_copy_that_was_put_back_is_found(path: Path, tmp_path: Path) -> None:
 def test_an_altered_log_is_found(path: Path, tmp_path: Path, change: object, message: str) -> None:
     log = tmp_path / "r.jsonl"
     for label in ("bee", "dog"):
-        learning.forget(path, [label], tell=say, receipts=Receipts(log))
+        withdrawing.forget(path, [label], tell=say, receipts=Receipts(log))
     lines = log.read_bytes().splitlines(keepends=True)
     assert callable(change)
     log.write_bytes(b"".join(change(lines)))
@@ -196,7 +200,7 @@ def test_an_altered_log_is_found(path: Path, tmp_path: Path, change: object, mes
 
 def test_a_forged_signature_is_found(path: Path, tmp_path: Path) -> None:
     log = tmp_path / "r.jsonl"
-    learning.forget(path, ["bee"], tell=say, receipts=Receipts(log, key(tmp_path)))
+    withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log, key(tmp_path)))
     content = [json.loads(line) for line in log.read_bytes().splitlines()]
     content[0]["signature"] = content[1]["signature"]
     log.write_bytes(b"".join(canonical(one) + b"\n" for one in content))
@@ -229,13 +233,13 @@ def test_a_process_that_ends_leaves_a_line_that_is_settled(
         else:
             patch.setattr(Journal, "close", killed)
         with pytest.raises(KilledError):
-            learning.forget(path, ["bee"], tell=say, receipts=receipts)
+            withdrawing.forget(path, ["bee"], tell=say, receipts=receipts)
     if stage == "torn":
         with open(log, "ab") as file:
             file.write(b'{"body":{"change":"4f')
     expected = NOT_DONE if stage == "before" else DONE
     assert [row["outcome"] for row in verify(log, path)["receipts"]] == [expected]
-    learning.forget(path, ["dog"], tell=say, receipts=Receipts(log))
+    withdrawing.forget(path, ["dog"], tell=say, receipts=Receipts(log))
     rows = verify(log, path)["receipts"]
     assert [row["outcome"] for row in rows] == [expected, DONE]
 
@@ -253,13 +257,13 @@ def test_receipts_name_what_they_do_not_reach(path: Path, tmp_path: Path) -> Non
     features = Standardize.learn(np.asarray(X))
     learnt = ReduNetClassifier(n_layers=1, n_components=2, features=features).fit(X, Y)
     learnt.save(tmp_path / "learnt")
-    found = learning.forget(path, ["bee"], tell=say, receipts=Receipts(log))
-    assert found["receipt"]["superseded"][1]["file"] == "copy.safetensors"
+    found = withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    assert found.found["receipt"]["superseded"][1]["file"] == "copy.safetensors"
     assert any("1 known copies" in note for note in verify(log, path)["notes"])
-    with_map = learning.forget(
+    with_map = withdrawing.forget(
         tmp_path / "learnt", ["bee"], tell=say, receipts=Receipts(tmp_path / "s.jsonl")
     )
-    assert with_map["receipt"]["feature_map"]["still_holds"] == "means and deviations"
+    assert with_map.found["receipt"]["feature_map"]["still_holds"] == "means and deviations"
 
 
 def test_other_estimators_and_numbers_as_labels(tmp_path: Path) -> None:
@@ -274,16 +278,16 @@ def test_other_estimators_and_numbers_as_labels(tmp_path: Path) -> None:
 def test_an_error_leaves_no_receipt(path: Path, tmp_path: Path) -> None:
     log, before = tmp_path / "r.jsonl", path.read_bytes()
     with pytest.raises(DataError):
-        learning.forget(path, ["yak"], tell=say, receipts=Receipts(log))
+        withdrawing.forget(path, ["yak"], tell=say, receipts=Receipts(log))
     with pytest.raises(DataError):
-        learning.unlearn(
+        withdrawing.unlearn(
             path, [data(tmp_path, slice(0, 40))], ReadOptions(), tell=say, receipts=Receipts(log)
         )
     assert path.read_bytes() == before
     assert not log.exists()
     log.write_text("my shopping list\n")
     with pytest.raises(DataError, match="expected a line of a log that redunet wrote"):
-        learning.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+        withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
     assert (path.read_bytes(), log.read_text()) == (before, "my shopping list\n")
     assert run("forget", path, "bee", "--sign-key", "x")[0] == 2
     (tmp_path / "bad.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
@@ -310,7 +314,7 @@ def test_a_model_is_no_log_by_any_name(path: Path, tmp_path: Path, command: str)
             with pytest.raises(DataError, match="line 1: expected a line of a log"):
                 Receipts(log).forget(model(), ["bee"])
             with pytest.raises(SettingsError, match="got the model"):
-                learning.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+                withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
         else:
             option = "--receipts" if command == "serve" else "--receipt"
             words = {"forget": ["bee"], "unlearn": [str(gone)], "serve": ["--port", "0"]}[command]
@@ -351,7 +355,7 @@ def test_a_key_that_others_may_read_is_refused(path: Path, tmp_path: Path) -> No
 
 def test_the_log_of_another_model_is_found(path: Path, tmp_path: Path) -> None:
     log, other = tmp_path / "r.jsonl", tmp_path / "other"
-    learning.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
     NearestMean().fit(X, Y).save(other)
     code, said = run("receipts", "verify", log, other)
     assert code == 2
@@ -366,10 +370,10 @@ def test_a_sample_is_in_a_receipt_as_often_as_it_was_withdrawn(path: Path, tmp_p
     twice = load(path).partial_fit(X[1:2], Y[1:2])
     twice.save(path)
     np.savez(tmp_path / "gone.npz", x=X[rows], y=Y[rows])
-    found = learning.unlearn(
+    found = withdrawing.unlearn(
         path, [tmp_path / "gone.npz"], ReadOptions(), tell=say, receipts=Receipts(log)
     )
-    salt = found["receipt"]["salt"]
+    salt = found.found["receipt"]["salt"]
 
     def matched(*rows: int) -> object:
         np.savez(tmp_path / "w.npz", x=X[list(rows)], y=Y[list(rows)])
@@ -424,7 +428,7 @@ def test_a_line_without_what_receipts_have_is_refused_in_one_line(
     path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     log = tmp_path / "r.jsonl"
-    learning.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
     rewritten(log, 0, lambda body: None)
     assert run("receipts", "verify", log, path)[0] == 0
     rewritten(log, 0, change)
@@ -437,7 +441,7 @@ def test_a_line_without_what_receipts_have_is_refused_in_one_line(
 
 def test_what_is_behind_the_last_line_is_told(path: Path, tmp_path: Path) -> None:
     log = tmp_path / "r.jsonl"
-    learning.forget(path, ["bee"], tell=say, receipts=Receipts(log))
+    withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
     whole = log.read_bytes()
     for junk in (b"junk", b"\0", b" ", b"\n", b"junk\n", b"{"):
         log.write_bytes(whole + junk)

@@ -12,7 +12,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "estimators": {"shift-invariant": "shift_invariant.classifier:ShiftInvariantClassifier"},
     "feature maps": {"patch-planes": "shift_invariant.patch_planes:PatchPlanes"},
     "feature names": {"patch-planes": "shift_invariant.patch_planes:NAMED"},
-    "moments": {"correlations": "shift_invariant.moments:ShiftMoments"},
+    "moments": dict.fromkeys(("correlations", "positions"), "shift_invariant.moments:ShiftMoments"),
 }
 """Module and object of each part, by its group and its name in settings and model files."""
 

@@ -124,7 +124,7 @@ def measured(
     out = held_out_rows(y, held_out, experiment.seed)
     rest, held = np.flatnonzero(~out), np.flatnonzero(out)
     first = x[rest[np.isin(y[rest], tasks[0].classes)]]
-    of_all = experiment.plan.statistics_from == "whole-training-set"
+    of_all = experiment.plan.fit_features_on == "whole-training-set"
     source = x[rest] if of_all else first
     plans = [experiment.changed({"n_filters": n}).plan for n in numbers]
     maps = [plan.features_from(source, on) for plan in plans]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from redunet_lab.experiment import Plan
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "results" / "tables.md").read_text(encoding="utf-8")
@@ -18,8 +20,12 @@ READOUTS = {"lda": "discriminant", "ridge": "regression"}
 
 
 def record(name: str) -> Any:
-    """The record of that name under ``results``."""
-    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    """The record of that name under ``results``, with the names of settings of today."""
+    found = json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    for part in (found, *found.get("methods", ())):
+        if "settings" in part:
+            part["settings"] = Plan.renamed(part["settings"])
+    return found
 
 
 def last_of_recipe(name: str) -> dict[str, float]:

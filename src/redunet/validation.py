@@ -26,7 +26,13 @@ T = TypeVar("T", bound=type)
 
 
 def setting(
-    default: Any, constraint: Constraint, doc: str, kind: str, *, always_saved: bool = True
+    default: Any,
+    constraint: Constraint,
+    doc: str,
+    kind: str,
+    *,
+    always_saved: bool = True,
+    earlier: str | None = None,
 ) -> Any:
     """A field of a `Declared` dataclass.
 
@@ -42,9 +48,16 @@ def setting(
     always_saved : bool, default=True
         Whether files state it even at its default. Settings that came after the
         first files are saved only when in use, so that files stay equal.
+    earlier : str, default=None
+        The name that it had in earlier versions, which commands, TOML files and records may use.
     """
-    text = " ".join(doc.split())
-    metadata = {"constraint": constraint, "doc": text, "kind": kind, "always_saved": always_saved}
+    metadata = {
+        "constraint": constraint,
+        "doc": " ".join(doc.split()),
+        "kind": kind,
+        "always_saved": always_saved,
+        "earlier": earlier,
+    }
     return field(default=default, metadata=metadata)
 
 
@@ -71,8 +84,15 @@ class Declared:
         """Settings from an object's attributes of the same names."""
         return cls(**{name: getattr(owner, name) for name in cls.names()})
 
+    @classmethod
+    def renamed(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by the names of today, where some are by earlier ones."""
+        today = {one.metadata["earlier"]: one.name for one in fields(cls)}
+        return {today.get(name, name): value for name, value in values.items()}
+
     def changed(self, values: Mapping[str, Any]) -> Self:
         """The settings with some of them replaced."""
+        values = self.renamed(values)
         for name in values:
             if name not in self.names():
                 raise SettingsError(

@@ -26,7 +26,7 @@ LAYERS = {"n_layers": 1, "step": 0.3, "step_kind": "relative"}
 """What a part is tried at where the network itself has none of it."""
 PAPER_STEP = {"step": 0.5, "step_decay": 0.933, "step_kind": "absolute"}
 
-FEATURE_STEPS = {"root": "roots", "mirrored": "mirror images"}
+FEATURE_STEPS = {"sqrt": "roots", "mirrored": "mirror images"}
 """Steps of a feature map that can be left out, and their names in tables."""
 
 
@@ -51,12 +51,12 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
     if plan.features != "pixels":
         too_many = n_pixels is not None and (plan.n_components or 0) >= n_pixels
         usual = {"n_components": None} if too_many else {}
-        pixels = experiment.changed({"features": "pixels", "n_maps": 1, **usual})
+        pixels = experiment.changed({"features": "pixels", "n_ensemble": 1, **usual})
         found += [pixels.changed(NO_LAYERS), pixels]
     if len(plan.kinds) > 1:
         found += [experiment.changed({"features": kind}) for kind in plan.kinds]
-    if plan.n_maps > 1:
-        found.append(experiment.changed({"n_maps": 1}))
+    if plan.n_ensemble > 1:
+        found.append(experiment.changed({"n_ensemble": 1}))
     found += [experiment.changed({name: False}) for name in FEATURE_STEPS if getattr(plan, name)]
     whitening = WHITENING if plan.whitening is None else plan.whitening
     layers: Mapping[str, Any] = {} if plan.n_layers else LAYERS
@@ -140,7 +140,7 @@ def _row(one: Experiment, whole: Experiment, d: int, accuracy: float) -> dict[st
             for name, words in FEATURE_STEPS.items()
             if getattr(whole.plan, name) and not getattr(one.plan, name)
         ],
-        "n_maps": one.plan.n_maps,
+        "n_maps": one.plan.n_ensemble,
         "n_features": d,
         **network,
         "accuracy": accuracy,

@@ -53,9 +53,9 @@ class Plan(ModelSettings, StreamSettings):
         )
 
     def feature_map(self, tasks: tuple[Task, ...], device: str = "cpu") -> FeatureMap:
-        """The feature map, learnt from the training images that ``statistics_from`` names."""
+        """The feature map, learnt from the training images that ``fit_features_on`` names."""
         first = tasks[0]
-        of_first = self.statistics_from == "first-task"
+        of_first = self.fit_features_on == "first-task"
         return self.features_from(first.x_train if of_first else first.data.x_train, device)
 
 
@@ -195,7 +195,7 @@ class Experiment:
 
     def components(self, n_features: int) -> int:
         """The dimension of the subspaces of the read-out; too large a number is an error."""
-        network, of_each = self.plan.network(), n_features // self.plan.n_maps
+        network, of_each = self.plan.network(), n_features // self.plan.n_ensemble
         return (of_shifts if self.plan.shifts else Settings.components)(network, of_each)
 
     def doubts(self, data: Arrays) -> list[str]:
@@ -218,6 +218,7 @@ def _with_file(plan: Plan, config: Path | None) -> Plan:
 def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
     """Recorded settings, with those wanted that were added since, at their defaults."""
     defaults = Plan().to_dict()
+    recorded = Plan.renamed(recorded)
     return {**recorded, **{k: v for k, v in defaults.items() if k in wanted and k not in recorded}}
 
 

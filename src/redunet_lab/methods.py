@@ -289,7 +289,7 @@ class Method:
             return self.experiment.estimator(None, device, memory, **NO_LAYERS)
         scaling = InputSettings.of(self.experiment.plan).to_dict()
         made = CLOSED_FORMS[self.key](**self.settings, **scaling, device=device)
-        if self.experiment.plan.n_maps == 1:
+        if self.experiment.plan.n_ensemble == 1:
             return made
         return EnsembleClassifier(made, **scaling, device=device, memory=memory)
 

@@ -76,7 +76,7 @@ def run_network(
     start = time.perf_counter()
     data = experiment.load(data_dir) if data is None else data
     seeds = (experiment.seed,) if seeds is None else seeds
-    one = experiment.plan.n_maps == 1  # of an ensemble, each network has rates of its own
+    one = experiment.plan.n_ensemble == 1  # of an ensemble, each network has rates of its own
     runs = Runs(experiment, [], seeds, data, out, device, memory, rates=one, joint=joint)
     if readings is None:
         components = experiment.components(runs.shared(seeds[0]).n_features)

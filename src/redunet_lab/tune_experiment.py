@@ -86,10 +86,11 @@ def tune_experiment(
         The record, as it was saved.
     """
     one_of("method", method, ("redunet", *CLOSED_FORMS))
+    grid = experiment.plan.renamed(grid)
     settings = {**experiment.stream_settings, **experiment.model_settings, "seed": experiment.seed}
-    if first_task and settings["statistics_from"] == "whole-training-set":
+    if first_task and settings["fit_features_on"] == "whole-training-set":
         raise SettingsError(
-            "expected statistics_from=first-task where settings are chosen on the first task, "
+            "expected fit_features_on=first-task where settings are chosen on the first task, "
             "got 'whole-training-set'"
         )
     data = experiment.load(data_dir)
@@ -173,7 +174,7 @@ class _Search:
     def _is_network(self, experiment: Experiment) -> bool:
         """Whether a model is one network, which has ways of its own to be searched."""
         plan = experiment.plan
-        return self.method == "redunet" and not plan.shifts and plan.n_maps == 1
+        return self.method == "redunet" and not plan.shifts and plan.n_ensemble == 1
 
     def _check(self, grid: Mapping[str, Sequence[Any]], may_be_empty: bool) -> None:
         if may_be_empty and not grid:

@@ -221,7 +221,7 @@ PATCHES: dict[str, Any] = {"features": "patches", "n_filters": 6, "patch_size": 
 
 def test_maps_of_settings_have_draws_of_their_own_and_more_begin_like_fewer() -> None:
     one, two, three = (
-        ModelSettings(**PATCHES, n_maps=n).features_from(IMAGES[:50]) for n in (1, 2, 3)
+        ModelSettings(**PATCHES, n_ensemble=n).features_from(IMAGES[:50]) for n in (1, 2, 3)
     )
     assert isinstance(two, Together)
     assert isinstance(three, Together)
@@ -234,15 +234,15 @@ def test_maps_of_settings_have_draws_of_their_own_and_more_begin_like_fewer() ->
     assert not (drawn[1][0] == drawn[1][1]).all()
     assert not (drawn[1][1] == drawn[1][2]).all()
     assert (one.first.filters == drawn[0][0]).all()  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match="for n_maps=2, as all maps would be the same"):
-        ModelSettings(features="scattering", n_maps=2)
-    with pytest.raises(SettingsError, match="expected n_maps=1 with shifts=true, got 2"):
-        ModelSettings(features="patch-planes", n_maps=2, shifts=True)
+    with pytest.raises(SettingsError, match="for n_ensemble=2, as all maps would be the same"):
+        ModelSettings(features="scattering", n_ensemble=2)
+    with pytest.raises(SettingsError, match="expected n_ensemble=1 with shifts=true, got 2"):
+        ModelSettings(features="patch-planes", n_ensemble=2, shifts=True)
 
 
 def test_an_ensemble_of_a_recipe_is_more_accurate_than_most_members_and_forgets() -> None:
     first, rest, held = LABELS[:1200] < 2, LABELS[:1200] >= 2, slice(1200, None)
-    changes: dict[str, Any] = {"n_filters": 2, "patch_size": 3, "n_layers": 1, "n_maps": 4}
+    changes: dict[str, Any] = {"n_filters": 2, "patch_size": 3, "n_layers": 1, "n_ensemble": 4}
     model = from_recipe("images-fast", IMAGES[:1200][first], **changes, readout="regression")
     assert isinstance(model, EnsembleClassifier)
     for rows in (first, rest):

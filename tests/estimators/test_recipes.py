@@ -74,7 +74,7 @@ def test_what_is_said_to_be_reached_is_what_a_record_says(name: str) -> None:
         if deviation:
             assert deviation == f"{np.std(last, ddof=1):.{places}f}", file
         for key, value in recipe.settings.items():
-            assert network["settings"][key] == value, (file, key)
+            assert ModelSettings.renamed(network["settings"])[key] == value, (file, key)
 
 
 # From Python
@@ -98,7 +98,7 @@ def test_maps_come_from_the_samples_given() -> None:
     np.testing.assert_allclose(tables.features.mean, first.mean(axis=0), rtol=1e-12)
     with pytest.raises(SettingsError, match="'standardize-columns' to be made from, got none"):
         from_recipe("tables")
-    how: dict[str, Any] = {"features": "patches", "standardized": False, "root": False}
+    how: dict[str, Any] = {"features": "patches", "standardized": False, "sqrt": False}
     model = from_recipe("images", X[FIRST], **SMALL, **how, mirrored=False)
     others = from_recipe("images", X[~FIRST], **SMALL, **how, mirrored=False).features
     settings = model_settings("images")
@@ -107,7 +107,7 @@ def test_maps_come_from_the_samples_given() -> None:
         settings.seed,
         4,
         settings.patch_size,
-        cells=settings.cells,
+        cells=settings.pool_cells,
         threshold=settings.threshold,
         window=settings.window,
     )

@@ -138,7 +138,7 @@ def test_a_zero_vector_has_features_too() -> None:
 
 
 def test_settings_name_them() -> None:
-    plain = ModelSettings(features="random-relu", width=9, seed=4, statistics_from="nowhere")
+    plain = ModelSettings(features="random-relu", width=9, seed=4, fit_features_on="nowhere")
     relu: Any = plain.features_for(X)
     assert (relu.kind, relu.width, relu.seed, relu.centre) == ("random-relu", 9, 4, None)
     centred = ModelSettings(features="fourier", width=9, bandwidth=0.7, centred=True)
@@ -154,7 +154,7 @@ def test_settings_name_them() -> None:
     assert isinstance(both, Together)
     assert both.n_features == 18
     with pytest.raises(SettingsError, match="as fourier needs some to learn from, got 'nowhere'"):
-        ModelSettings(features="fourier", centred=True, statistics_from="nowhere")
+        ModelSettings(features="fourier", centred=True, fit_features_on="nowhere")
 
 
 def test_the_centre_does_not_depend_on_the_order_of_samples() -> None:

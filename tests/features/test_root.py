@@ -64,11 +64,11 @@ def test_a_plan_takes_roots_before_it_standardizes(features: str, standardized: 
         patch_size=4,
         n_scales=1,
         standardized=standardized,
-        statistics_from="first-task",
+        fit_features_on="first-task",
     )
     images = np.random.default_rng(1).integers(0, 256, (30, 8, 8), dtype=np.uint8)
     plain = plan.changed({"standardized": False}).features_from(images)
-    rooted = plan.changed({"root": True}).features_from(images)
+    rooted = plan.changed({"sqrt": True}).features_from(images)
     expected = Root(plain.n_features)(plain(torch.from_numpy(images)))
     if standardized:
         deviation = expected.std(dim=0, correction=0)

@@ -19,7 +19,7 @@ from redunet_lab.recipes import from_recipe
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 DATA = load("digits")
-SMALL: dict[str, Any] = {"n_filters": 8, "patch_size": 3, "n_maps": 3, "readout": "regression"}
+SMALL: dict[str, Any] = {"n_filters": 8, "patch_size": 3, "n_ensemble": 3, "readout": "regression"}
 
 
 def fitted(n_layers: int) -> EnsembleClassifier:

@@ -112,11 +112,13 @@ def test_named_columns(tmp_path: Path) -> None:
     assert (tmp_path / "m").read_bytes() == model.to_bytes()
 
 
-@pytest.mark.parametrize("n_maps", [1, 2])
-def test_images_through_patches(tmp_path: Path, n_maps: int) -> None:
+@pytest.mark.parametrize("n_ensemble", [1, 2])
+def test_images_through_patches(tmp_path: Path, n_ensemble: int) -> None:
     digits = load_digits()
     images, y = digits.images[:150].astype(np.uint8), digits.target[:150]
-    model = from_recipe("images-fast", images[y < 2], n_filters=10, patch_size=3, n_maps=n_maps)
+    model = from_recipe(
+        "images-fast", images[y < 2], n_filters=10, patch_size=3, n_ensemble=n_ensemble
+    )
     model.fit(images, y).save(tmp_path / "m")
     before = (tmp_path / "m").read_bytes()
     with serving(tmp_path / "m") as client:

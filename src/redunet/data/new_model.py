@@ -88,7 +88,7 @@ def _features(
     if len(shape) == 1 and settings.features == "pixels":
         _check_size(shape[0])
     samples = first
-    if settings.features != "pixels" and settings.statistics_from != "nowhere":
+    if settings.features != "pixels" and settings.fit_features_on != "nowhere":
         samples = _spread(sources, max(1, SAMPLE_BYTES // (8 * math.prod(shape))), progress)
     features = settings.features_for(samples, resolve_device(device))
     if features is not None:

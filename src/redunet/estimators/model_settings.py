@@ -54,10 +54,10 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
             raise SettingsError(
                 "expected whitening=none with shifts=true: the network of all shifts has none"
             )
-        if self.n_maps > 1:
+        if self.n_ensemble > 1:
             raise SettingsError(
-                f"expected n_maps=1 with shifts=true, got {self.n_maps}: the network of all shifts "
-                f"is one"
+                f"expected n_ensemble=1 with shifts=true, got {self.n_ensemble}: the network of "
+                f"all shifts is one"
             )
 
     def network(self) -> Settings:
@@ -94,7 +94,7 @@ class ModelSettings(InputSettings, ShiftSettings, Settings, FeatureSettings):
             learner: ClosedForm = _of_shifts().of_settings(self, features, device)
             return learner
         own, of_input = self.network().to_dict(), InputSettings.of(self).to_dict()
-        if self.n_maps > 1:
+        if self.n_ensemble > 1:
             where: dict[str, Any] = {"features": features, "device": device, "memory": memory}
             return EnsembleClassifier(ReduNetClassifier(**own), **of_input, **where)
         return ReduNetClassifier(**own, **of_input, features=features, device=device, memory=memory)

@@ -96,7 +96,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "threshold": 0.35,
                 "window": 6.0,
                 "mirrored": True,
-                "root": True,
+                "sqrt": True,
                 "standardized": False,
                 "n_layers": 2,
                 "eps": 0.25,
@@ -115,11 +115,11 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             {
                 "features": "patches-6+patches-8+stacked-patches-3+stacked-patches-5",
                 "n_filters": 500,
-                "n_maps": 4,
+                "n_ensemble": 4,
                 "threshold": 0.35,
                 "window": 6.0,
                 "mirrored": True,
-                "root": True,
+                "sqrt": True,
                 "standardized": False,
                 "n_layers": 0,
                 "readout": "regression",
@@ -254,7 +254,7 @@ def from_recipe(
 
     Returns
     -------
-    ReduNetClassifier, or EnsembleClassifier where ``n_maps`` is more than 1, as for "images-gpu"
+    ReduNetClassifier, or EnsembleClassifier with ``n_ensemble`` above 1, as for "images-gpu"
 
     Examples
     --------

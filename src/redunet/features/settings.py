@@ -45,7 +45,7 @@ class Named:
     random : bool, default=False
         Whether the seed makes a difference.
     local : bool, default=False
-        Whether ``mirrored``, ``root`` and ``standardized`` apply to it.
+        Whether ``mirrored``, ``sqrt`` and ``standardized`` apply to it.
     """
 
     make: Make
@@ -115,13 +115,14 @@ class FeatureSettings(Declared):
         "patches+scattering".""",
         "str",
     )
-    statistics_from: str = setting(
+    fit_features_on: str = setting(
         "first-task",
         choice("first-task", "whole-training-set", "nowhere"),
         """Where means, deviations and patches come from: "first-task" looks at no later task;
         "whole-training-set", the paper's choice, does; "nowhere" is for lifts without a mean image
         and for scattering that is not standardized.""",
         '{"first-task", "whole-training-set", "nowhere"}',
+        earlier="statistics_from",
     )
     mean_per: str = setting(
         "pixel",
@@ -143,7 +144,13 @@ class FeatureSettings(Declared):
     )
     n_filters: int = setting(200, whole(1, 2**20), "Of patches: the number of filters.", "int")
     patch_size: int = setting(6, whole(1, 2**16), "Of patches: the side of a patch.", "int")
-    cells: int = setting(2, whole(1, 2**16), "Of patches: pooling cells along each side.", "int")
+    pool_cells: int = setting(
+        2,
+        whole(1, 2**16),
+        "Of patches: pooling cells along each side.",
+        "int",
+        earlier="cells",
+    )
     threshold: float = setting(
         0.25, number(-math.inf), "Of patches: what is subtracted from each response.", "float"
     )
@@ -174,11 +181,12 @@ class FeatureSettings(Declared):
         are added up.""",
         "bool",
     )
-    root: bool = setting(
+    sqrt: bool = setting(
         False,
         flag,
         "Of scattering and patches: whether the square root of each feature is taken.",
         "bool",
+        earlier="root",
     )
     standardized: bool = setting(
         True,
@@ -188,26 +196,27 @@ class FeatureSettings(Declared):
         "bool",
     )
     seed: int = setting(0, whole(0, 2**32 - 1), "Of kernels, patches and subsets of data.", "int")
-    n_maps: int = setting(
+    n_ensemble: int = setting(
         1,
         whole(1, 2**8),
         """The number of such maps, each with draws of its own. With several, a network is made of
         each, and their scores are averaged: an `EnsembleClassifier`.""",
         "int",
         always_saved=False,
+        earlier="n_maps",
     )
 
     def _check_together(self) -> None:
         super()._check_together()
-        if self.statistics_from == "nowhere" and self.needs_images:
+        if self.fit_features_on == "nowhere" and self.needs_images:
             raise SettingsError(
-                f"expected statistics_from to name images, as {self.features} needs some to learn "
+                f"expected fit_features_on to name images, as {self.features} needs some to learn "
                 f"from, got 'nowhere'"
             )
-        if self.n_maps > 1 and not self.random_features:
+        if self.n_ensemble > 1 and not self.random_features:
             raise SettingsError(
-                f"expected features that are drawn at random, such as patches, for n_maps="
-                f"{self.n_maps}, as all maps would be the same, got {self.features!r}"
+                f"expected features that are drawn at random, such as patches, for n_ensemble="
+                f"{self.n_ensemble}, as all maps would be the same, got {self.features!r}"
             )
 
     @property
@@ -241,8 +250,8 @@ class FeatureSettings(Declared):
         device : str, default="cpu"
             Where features to be standardized are computed; the map is the same for each.
         """
-        if self.n_maps > 1:
-            alone = (self.changed({"seed": seed, "n_maps": 1}) for seed in self._seeds)
+        if self.n_ensemble > 1:
+            alone = (self.changed({"seed": seed, "n_ensemble": 1}) for seed in self._seeds)
             return Together(tuple(one.features_from(images, device) for one in alone))
         maps = tuple(self._one(named, images, device) for named in self._named_kinds)
         return maps[0] if len(maps) == 1 else Together(maps)
@@ -250,7 +259,8 @@ class FeatureSettings(Declared):
     @property
     def _seeds(self) -> list[int]:
         """Of each map; those of fewer maps are the first of more."""
-        drawn = np.random.RandomState(self.seed).randint(2**32, size=self.n_maps - 1, dtype="u4")
+        more = self.n_ensemble - 1
+        drawn = np.random.RandomState(self.seed).randint(2**32, size=more, dtype="u4")
         return [self.seed, *drawn.tolist()]
 
     def _one(self, named: Named, images: Images, device: str) -> FeatureMap:
@@ -259,7 +269,7 @@ class FeatureSettings(Declared):
             return features
         if self.mirrored:
             features = Mirrored(features)
-        if self.root:
+        if self.sqrt:
             features = Chain(features, Root(features.n_features))
         return Chain.standardized(features, images, device) if self.standardized else features
 
@@ -269,7 +279,7 @@ def _lift(relu: bool) -> Make:
         if images.ndim == 3:
             images = images[..., None]
         kernels, centred = settings.n_kernels, settings.centred
-        if settings.statistics_from == "nowhere":
+        if settings.fit_features_on == "nowhere":
             return GaussianLift(settings.seed, images.shape[1:], kernels, relu, centred)
         per: Any = settings.mean_per
         return GaussianLift.learn(
@@ -303,7 +313,7 @@ def _patches(source: Any, size: int | None = None, wider: int = 0) -> Make:
         settings.seed if size is None else (settings.seed, size),
         settings.n_filters,
         (settings.patch_size if size is None else size) + wider,
-        cells=settings.cells,
+        cells=settings.pool_cells,
         threshold=settings.threshold,
         window=settings.window,
         padding=settings.padding,
@@ -317,7 +327,7 @@ def _stacked_patches(size: int | None = None) -> Make:
         settings.seed if size is None else (settings.seed, size),
         settings.n_filters,
         settings.patch_size if size is None else size,
-        cells=settings.cells,
+        cells=settings.pool_cells,
         threshold=settings.threshold,
         window=settings.window,
         device=device,

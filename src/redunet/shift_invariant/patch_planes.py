@@ -187,7 +187,7 @@ def _from_settings(settings: FeatureSettings, images: Any, device: str) -> Featu
         settings.n_filters,
         settings.patch_size,
         threshold=settings.threshold,
-        root=settings.root,
+        root=settings.sqrt,
     )
 
 

@@ -70,7 +70,7 @@ def tune(
 
         redunet tune --data digits --search eps=0.3,0.5,1 --search sharpness=1,5
         redunet tune --data digits --method lda --search shrinkage=0.001,0.01,0.1
-        redunet tune --data mnist --recipe images-fast --search cells=2,3,4 --search window=0,3
+        redunet tune --data mnist --recipe images-fast --search pool_cells=2,3,4 --search window=0,3
     """
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
     out = out or Path("runs/tune")

@@ -324,7 +324,7 @@ def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> No
         call(tmp_path / "b", methods=methods, progress=stop)
     for path in tmp_path.glob("b/*/seed-0/record.json"):
         record = json.loads(path.read_text())
-        for key in ("mirrored", "root"):
+        for key in ("mirrored", "sqrt"):
             assert record["settings"].pop(key, False) is False
         path.write_text(json.dumps(record))
     with pytest.raises(SettingsError, match="holds a run with another mirrored than the others"):
@@ -334,7 +334,7 @@ def test_runs_from_before_a_setting_was_there_are_taken_up(tmp_path: Path) -> No
     assert Means.taught == []
     for method, known in (("ncm", True), ("er", False)):
         record = json.loads((tmp_path / "a" / method / "seed-0" / "record.json").read_text())
-        assert ("root" in record["settings"]) is known
+        assert ("sqrt" in record["settings"]) is known
 
 
 def test_all_methods_on_a_few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,14 +77,14 @@ def test_the_mean_of_four_small_networks_is_what_its_records_say() -> None:
 
 def test_settings_of_small_networks_and_their_rivals_were_chosen_on_training_images() -> None:
     settings = lab_recipes.settings("images-ensemble-cpu")
-    of_features = settings.keys() - {"n_layers", "readout", "ridge", "n_maps"}
+    of_features = settings.keys() - {"n_layers", "readout", "ridge", "n_ensemble"}
     tuned = {
         name: record(f"tune/images-ensemble-cpu-cifar10-{name}")
         for name in ("redunet", "rivals", "layers")
     }
     for name, found in tuned.items():
         assert all(found["settings"][key] == settings[key] for key in of_features)
-        assert found["settings"]["n_maps"] == (2 if name == "layers" else 3)
+        assert found["settings"]["n_ensemble"] == (2 if name == "layers" else 3)
         assert found["chosen_on"].startswith("5000 training samples")
     best = tuned["redunet"]["chosen"]["held_out"]
     assert (best["readout"], best["ridge"]) == (settings["readout"], settings["ridge"])

@@ -122,7 +122,7 @@ def test_settings_of_networks_and_of_rivals_are_found(tmp_path: Path) -> None:
         experiment(), tmp_path, "", grid, per_class=10, paper_rule=False, n_components=(20,)
     )
     assert len(found["candidates"]) == 8
-    assert {one["n_maps"] for one in found["candidates"]} == {1, 2}
+    assert {one["n_ensemble"] for one in found["candidates"]} == {1, 2}
     assert min(one["held_out_accuracy"] for one in found["candidates"]) > 0.85
     lda = tune_experiment(
         experiment(), tmp_path, "", {"shrinkage": [0.001, 0.1]}, method="lda", per_class=10

@@ -41,7 +41,7 @@ def test_a_feature_map_sees_no_later_task(features: str) -> None:
     )
     one, other = (plan.feature_map(plan.stream(d)) for d in (data, changed))
     assert states_equal(one, other)
-    leaky = plan.changed({"statistics_from": "whole-training-set"})
+    leaky = plan.changed({"fit_features_on": "whole-training-set"})
     assert not states_equal(*(leaky.feature_map(leaky.stream(d)) for d in (data, changed)))
 
 
@@ -53,14 +53,14 @@ def test_earlier_names_of_feature_maps_still_mean_the_same() -> None:
 
 def test_features_of_a_plan_have_its_settings() -> None:
     data = load("digits")
-    plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, cells=1, threshold=0.2, seed=3)
-    plan = plan.changed({"mirrored": True, "root": True})
+    plan = Plan(n_scales=1, pool=2, n_filters=6, patch_size=4, pool_cells=1, threshold=0.2, seed=3)
+    plan = plan.changed({"mirrored": True, "sqrt": True})
     tasks = plan.stream(data)
     plain = Scattering((8, 8), J=1, pool=2)
     scattering = Chain(Mirrored(plain), Root(plain.n_features))
     assert (
         plan.changed(
-            {"features": "scattering", "standardized": False, "statistics_from": "nowhere"}
+            {"features": "scattering", "standardized": False, "fit_features_on": "nowhere"}
         ).feature_map(tasks)
         == scattering
     )
@@ -84,7 +84,7 @@ def test_features_of_a_plan_have_its_settings() -> None:
 
 
 def test_features_side_by_side_are_each_as_the_plan_says() -> None:
-    settings = {"n_scales": 2, "n_filters": 6, "patch_size": 4, "root": True, "seed": 3}
+    settings = {"n_scales": 2, "n_filters": 6, "patch_size": 4, "sqrt": True, "seed": 3}
     plan = Plan(standardized=False).changed(settings)
     tasks = plan.stream(load("digits"))
     several = plan.changed({"features": "patches+scattering+finer-scattering"})
@@ -100,7 +100,7 @@ def test_features_side_by_side_are_each_as_the_plan_says() -> None:
     assert several.random_features
     assert not plan.changed({"features": "pixels+scattering"}).random_features
     with pytest.raises(SettingsError, match="needs some to learn"):
-        several.changed({"statistics_from": "nowhere"})
+        several.changed({"fit_features_on": "nowhere"})
 
 
 def test_patches_of_several_sizes_have_draws_of_their_own() -> None:
@@ -116,8 +116,8 @@ def test_patches_of_several_sizes_have_draws_of_their_own() -> None:
 
 
 def test_stacked_patches_are_as_the_plan_says() -> None:
-    how = {"n_filters": 6, "cells": 3, "threshold": 0.2, "window": 3.0, "seed": 3}
-    plan = Plan(features="stacked-patches-3", standardized=False, root=True).changed(how)
+    how = {"n_filters": 6, "pool_cells": 3, "threshold": 0.2, "window": 3.0, "seed": 3}
+    plan = Plan(features="stacked-patches-3", standardized=False, sqrt=True).changed(how)
     tasks = plan.stream(load("digits"))
 
     def learnt(seed: Any, size: int) -> Chain:
@@ -153,13 +153,13 @@ def states_equal(one: FeatureMap, other: FeatureMap) -> bool:
     [
         ("n_layer = 3", "got 'n_layer'"),
         ("features = 'wavelets'", "one of pixels, standardize"),
-        ("statistics_from = 'everything'", "one of first-task, whole-training-set, nowhere"),
-        ("features = 'standardize'\nstatistics_from = 'nowhere'", "needs some to learn from"),
-        ("features = 'patches'\nstatistics_from = 'nowhere'", "patches needs some to learn from"),
-        ("features = 'scattering'\nstatistics_from = 'nowhere'", "scattering needs some"),
+        ("fit_features_on = 'everything'", "one of first-task, whole-training-set, nowhere"),
+        ("features = 'standardize'\nfit_features_on = 'nowhere'", "needs some to learn from"),
+        ("features = 'patches'\nfit_features_on = 'nowhere'", "patches needs some to learn from"),
+        ("features = 'scattering'\nfit_features_on = 'nowhere'", "scattering needs some"),
         ("standardized = 1", "expected standardized to be true or false, got 1"),
         ("mirrored = 1", "expected mirrored to be true or false, got 1"),
-        ("root = 'yes'", "expected root to be true or false, got 'yes'"),
+        ("root = 'yes'", "expected sqrt to be true or false, got 'yes'"),
         ("threshold = 'low'", "expected threshold to be a number, got 'low'"),
         ("n_scales = 0", "expected n_scales to be a whole number from 1 to 32, got 0"),
         ("n_layers = ", "is not a TOML file"),

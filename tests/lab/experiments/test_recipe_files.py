@@ -81,6 +81,9 @@ def test_compare_gives_the_recipes_features_to_closed_form_methods(tmp_path: Pat
     plan = plan.changed({"n_filters": 5, "patch_size": 3})
     assert network["settings"].items() <= json.loads(json.dumps(plan.to_dict())).items()
     run = json.loads((tmp_path / "lda" / "seed-0" / "record.json").read_text())
-    assert (run["settings"]["features"], run["n_features"]) == ("patches", 2 * 5 * plan.cells**2)
+    assert (run["settings"]["features"], run["n_features"]) == (
+        "patches",
+        2 * 5 * plan.pool_cells**2,
+    )
     assert lda["settings"] == {"shrinkage": 0.01}
     assert network["changed"]["n_filters"]["here"] == 5

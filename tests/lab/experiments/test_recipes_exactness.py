@@ -72,8 +72,10 @@ class Case:
 
 
 def made(name: str, first_task: NDArray[Any]) -> ReduNetClassifier:
-    maps = min(2, Experiment.of(recipe=name).plan.n_maps)
-    model: ReduNetClassifier = from_recipe(name, first_task, device="cpu", **SMALLER, n_maps=maps)
+    maps = min(2, Experiment.of(recipe=name).plan.n_ensemble)
+    model: ReduNetClassifier = from_recipe(
+        name, first_task, device="cpu", **SMALLER, n_ensemble=maps
+    )
     return model
 
 
@@ -113,7 +115,7 @@ def test_the_recipe_is_as_it_is_but_for_its_size(case: Case) -> None:
     wanted = plan.network().to_dict()
     if plan.shifts:  # has neither
         del wanted["whitening"], wanted["ridge"]
-    if plan.n_maps > 1:  # they are those of each network
+    if plan.n_ensemble > 1:  # they are those of each network
         params |= params["estimator"].get_params()
     assert wanted.items() <= params.items()
     # A measure that finds everything equal would prove nothing.

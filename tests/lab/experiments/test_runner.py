@@ -217,11 +217,11 @@ def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) ->
         over(network(), tasks, tmp_path / "b", progress=stopping("task 3 of 5"))
     path = tmp_path / "b" / "record.json"
     record = json.loads(path.read_text())
-    for key in ("mirrored", "root", "whitening"):
+    for key in ("mirrored", "sqrt", "whitening"):
         del record["settings"][key]
     path.write_text(json.dumps(record))
     other = PLAN.changed({"root": True})
-    with pytest.raises(SettingsError, match="record of a run with another root: name another"):
+    with pytest.raises(SettingsError, match="record of a run with another sqrt: name another"):
         over(network(other), tasks, tmp_path / "b", other.to_dict())
     assert numbers(over(network(), tasks, tmp_path / "b")) == numbers(whole)
 

@@ -100,8 +100,8 @@ def test_the_first_task_alone_may_choose(tmp_path: Path, method: str) -> None:
     assert record["chosen_on"] == "40 training samples, at most 20 of each class"
     of_task = int(np.isin(load("digits").y_train, [0, 1]).sum())
     assert record["trained_on"].startswith(f"{of_task - 40} other training samples")
-    said = refused("tune", *words, "--set", "statistics_from=whole-training-set")
-    assert "expected statistics_from=first-task where settings are chosen on the first" in said
+    said = refused("tune", *words, "--set", "fit_features_on=whole-training-set")
+    assert "expected fit_features_on=first-task where settings are chosen on the first" in said
 
 
 def test_all_tasks_choose_unless_asked_otherwise(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_features_are_searched_too_and_each_is_learnt_once(
     found = json.loads((tmp_path / "tune.json").read_text())
     assert found["tried"] == "all 8 combinations"
     assert len(fitted) == 4
-    assert found["grid"] == {key: [0.001, 0.1], "cells": [2, 3], "threshold": [0.1, 1]}
+    assert found["grid"] == {key: [0.001, 0.1], "pool_cells": [2, 3], "threshold": [0.1, 1]}
     candidates = found["candidates"]
     assert found["chosen"]["held_out"] == candidates[0]
     accuracies = [one["held_out_accuracy"] for one in candidates]
@@ -142,7 +142,7 @@ def test_features_are_searched_too_and_each_is_learnt_once(
     assert len(set(accuracies)) > 2
     done("tune", "--out", tmp_path, *words, "--set", "cells=3", "--set", "threshold=1")
     alone = json.loads((tmp_path / "tune.json").read_text())["candidates"]
-    here = [one for one in candidates if (one["cells"], one["threshold"]) == (3, 1)]
+    here = [one for one in candidates if (one["pool_cells"], one["threshold"]) == (3, 1)]
     assert {one[key]: one["held_out_accuracy"] for one in here} == {
         one[key]: one["held_out_accuracy"] for one in alone
     }
@@ -155,5 +155,5 @@ def test_features_alone_may_be_searched_and_drawn_from(tmp_path: Path) -> None:
         found = json.loads((tmp_path / "tune.json").read_text())
         assert found["tried"] == "2 of 3 combinations, drawn at random"
         assert len(found["candidates"]) == 2
-    assert "expected cells" in refused("tune", *IMAGES, "--search", "cells=2,0")
-    assert "did you mean 'cells'" in refused("tune", *IMAGES, "--search", "cell=2")
+    assert "expected pool_cells" in refused("tune", *IMAGES, "--search", "cells=2,0")
+    assert "did you mean 'pool_cells'" in refused("tune", *IMAGES, "--search", "pool_cell=2")

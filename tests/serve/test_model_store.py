@@ -24,7 +24,8 @@ from redunet.safety.journal import DONE, Journal, Line, changes
 from redunet.safety.lock import changing
 from redunet.safety.receipts import Receipts
 from redunet.serve.idempotency import Keys, Request
-from redunet.serve.model_store import Served
+from redunet.serve.model_store import ModelStore
+from redunet.serve.options import Options
 from redunet.serve.versions import NO_FACTS
 from tests.fuzz.serving import process
 from tests.serve.running import X, Y, serving, small_model
@@ -47,8 +48,8 @@ def held(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def served_file(path: Path, receipts: Receipts | None = None) -> Iterator[Served]:
-    served = Served(path, "cpu", receipts=receipts)
+def served_file(path: Path, receipts: Receipts | None = None) -> Iterator[ModelStore]:
+    served = ModelStore(path, Options("", device="cpu", receipts=receipts))
     try:
         yield served
     finally:
@@ -199,7 +200,8 @@ def test_a_file_with_a_forged_time_is_not_handed_out(path: Path) -> None:
             file.seek(-8, os.SEEK_END)
             file.write(bytes(8))
         os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-        assert served.problem() is not None
+        served.refresh()
+        assert served.problem is not None
         with pytest.raises(Exception, match="altered"):
             served.download()
 
@@ -292,7 +294,6 @@ def test_a_change_that_cannot_be_closed_is_answered_with_a_note(path: Path, tmp_
         assert "with the Idempotency-Key" in found["notes"][1]
         assert found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert served.stored.sha256 == found["sha256"]
-        served.keys.end()
     assert [outcome for _, outcome in changes(Journal(log).lines())] == [None]
     with served_file(path, Receipts(log)) as served:
         assert [outcome for _, outcome in changes(Journal(log).lines())] == [DONE]

@@ -43,7 +43,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(path: Path) -> Iterator[Client]:
-    with serving(path, body_seconds=1.0, body_bytes=100_000) as found:
+    with serving(path, seconds=1.0, body_bytes=100_000) as found:
         yield found
 
 
@@ -278,6 +278,11 @@ def test_malformed_files(client: Client, asked: str, name: str, data: bytes) -> 
         b'{"text": "hello", "label": "ant"}',
         b'{"sample": [1, 2, 3, 4, 5, 6], "text": "hello", "label": "ant"}',
         b'{"sample": [1, 2, 3, 4, 5, 6], "labels": ["ant", "bee"]}',
+        b'{"sample": [1' + b"0" * 400 + b', 2, 3, 4, 5, 6], "label": "ant"}',
+        b'{"sample": [1, 2, 3, 4, 5, 6], "label": 1' + b"0" * 4000 + b"}",
+        b'{"sample": [1, 2, 3, 4, 5, 6], "label": 1' + b"0" * 5000 + b"}",
+        b'{"text": "\\ud800", "label": "ant"}',
+        b'{"text": "a"} {}',
         b"\xff\xfe\x00",
     ],
 )

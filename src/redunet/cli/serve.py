@@ -83,7 +83,8 @@ def serve(
     from redunet.cli.own_data import wanted_of
     from redunet.estimators.base import SelfLabelledWarning
     from redunet.serve.demo import NAME, write_demo
-    from redunet.serve.http import Options, Server, new_token, token_in
+    from redunet.serve.http import Server, new_token, token_in
+    from redunet.serve.options import Options
 
     if model is None and not demo:
         raise SettingsError("expected a model file to serve, or --demo, got neither")
@@ -107,7 +108,6 @@ def serve(
             receipts=receipts_of(receipts, sign_key, model),
             encoder=wanted_of("ignored", None, 0, None, encoder, device).encoder,
             body_bytes=max_body * 10**6,
-            body_seconds=timeout,
             waiting=queue,
             seconds=timeout,
             device=device,
@@ -118,7 +118,7 @@ def serve(
 
         def announce() -> None:
             say(f"Serving {model} at {server.url}{secret}")
-            if why := server.service.served.failed:
+            if why := server.service.store.failed:
                 note(f"no network can be built of {model}, so nothing is answered yet: {why}")
             if secret and not quiet:
                 say("Whoever has this address can change the model. Ctrl-C ends the server.")

@@ -6,42 +6,39 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
-from fastapi import FastAPI, File, Form, Header, Query, Request, UploadFile
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import FastAPI, File, Form, Header, Query, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from redunet._version import __version__
 from redunet.safety.journal import Journal
 from redunet.safety.untrusted import open_regular
-from redunet.serve import inputs, page, schemas
-from redunet.serve.batching import FullError
-from redunet.serve.errors import as_json, handle_errors
-from redunet.serve.idempotency import LONGEST_KEY
-from redunet.serve.measures import CONTENT_TYPE
-from redunet.serve.middleware import App, Gate, Message, Receive, Rules, Scope, Send
-from redunet.serve.service import Service, request_of
+from redunet.serve import page, schemas
+from redunet.serve.errors import FullError, as_json, handle_errors
+from redunet.serve.idempotency import LONGEST_KEY, request_of
+from redunet.serve.measures import CONTENT_TYPE, Measured
+from redunet.serve.middleware import AccessMiddleware
+from redunet.serve.service import Service
 
 F = TypeVar("F", bound=Callable[..., Any])
-M = TypeVar("M", bound=BaseModel)
-
-_WATCH = 0.5
-"""Seconds between two looks at the file, which other processes may change."""
-
-_SMALL = 2**16
-"""Bytes of JSON that are read at once, without a thread of their own."""
 
 _BEAT = 15
 """Seconds between comments on a line of events, so that a dead line is noticed."""
+
+_OTHER_THREADS = 16
+"""Threads for work that waits for no other change, such as downloads."""
 
 Key = Annotated[
     str | None,
@@ -61,8 +58,8 @@ Uploads = Annotated[
 ]
 Labels = Annotated[list[str] | None, Form(description="Of images: one for each, or one for all.")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.Problem, "description": what}
-    for status, what in {
+    status: {"model": schemas.Problem, "description": description}
+    for status, description in {
         408: "The body came too slowly.",
         413: "The body is too large.",
         422: "Something in the request cannot be used; nothing was changed.",
@@ -77,24 +74,19 @@ _CHANGE_PROBLEMS = {
 }
 
 
-def application(service: Service, rules: Rules) -> App:
+def application(service: Service) -> ASGIApp:
     """The application that a server runs.
 
     Parameters
     ----------
     service : Service
-    rules : Rules
-        Who may come in.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = service.options.waiting + _OTHER_THREADS
         service.events.start()
-        watching = asyncio.create_task(_watch(service))
         yield
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
         service.end()
 
     app = FastAPI(
@@ -110,44 +102,31 @@ def application(service: Service, rules: Rules) -> App:
     _changes(app, service)
     _facts(app, service)
     _pages(app)
-    known = {route.path for route in app.routes}  # type: ignore[attr-defined]
-    return Gate(_measured(app, service, known), rules)
-
-
-async def _watch(service: Service) -> None:
-    """Take over what other processes write to the file."""
-    while True:
-        await asyncio.sleep(_WATCH)
-        await asyncio.to_thread(service.served.problem)  # seen by /health
+    return AccessMiddleware(Measured(app, service.measures), service.options)
 
 
 def _answers(app: FastAPI, service: Service) -> None:
-    @app.post(
-        "/v1/predict",
-        openapi_extra=_body(schemas.Question),
-        responses={200: {"model": schemas.Answers}, **_PROBLEMS},
-        tags=["answers"],
-    )
-    async def predict(request: Request) -> Response:
+    answers: dict[str, Any] = {
+        "responses": {200: {"model": schemas.Answers}, **_PROBLEMS},
+        "tags": ["answers"],
+    }
+
+    @app.post("/v1/predict", **answers)
+    async def predict(asked: schemas.Question) -> Response:
         """Label samples or texts, one or many, by one version of the model."""
-        asked, _ = await _read(service, request, schemas.Question)
         if asked.text is None and asked.texts is None:
             future = service.ask(asked)
         else:  # an encoder takes its time
-            future = await service.in_thread(service.ask, asked)
+            future = await run_in_threadpool(service.ask, asked)
         try:
-            async with asyncio.timeout(service.limits.seconds):
-                answers = await asyncio.wrap_future(future)
+            async with asyncio.timeout(service.options.seconds):
+                found = await asyncio.wrap_future(future)
         except TimeoutError:
             raise FullError from None
-        return as_json(service.shown(answers, asked))
+        return as_json(service.shown(found, asked))
 
-    @app.post(
-        "/v1/predict/files",
-        responses={200: {"model": schemas.Answers}, **_PROBLEMS},
-        tags=["answers"],
-    )
-    async def predict_files(
+    @app.post("/v1/predict/files", **answers)
+    def predict_files(
         files: Uploads,
         top: Annotated[int, Form(ge=1, le=1000)] = 1,
         novelty: Annotated[bool, Form()] = False,
@@ -155,135 +134,121 @@ def _answers(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Label images, or the rows of tables and arrays."""
         asked = schemas.Question(top=top, novelty=novelty, reject=reject)
-        return as_json(await service.in_thread(service.answer_files, _opened(files), asked))
+        return as_json(service.answer_files(_opened(files), asked))
 
 
 def _changes(app: FastAPI, service: Service) -> None:
-    def change(path: str, schema: type[BaseModel] | None = None) -> Callable[[F], F]:
+    def change(path: str, **more: Any) -> Callable[[F], F]:
         return app.post(
             path,
-            openapi_extra=_with_token(_body(schema) if schema else {}),
+            openapi_extra={**more, "security": [{"token": []}]},
             responses={200: {"model": schemas.Changed}, **_CHANGE_PROBLEMS},
             tags=["changes"],
         )
 
-    @change("/v1/learn", schemas.Labelled)
-    async def learn(request: Request, key: Key = None, wait: Wait = False) -> Response:
+    @change("/v1/learn")
+    def learn(given: schemas.Labelled, key: Key = None, wait: Wait = False) -> Response:
         """Learn samples or texts, of new classes or of old ones."""
-        given, body = await _read(service, request, schemas.Labelled)
-        one = request_of(key, b"learn", body)
-        return as_json(await service.in_thread(service.change_samples, "learn", given, one, wait))
+        request = request_of(key, b"learn", given)
+        return as_json(service.change_samples("learn", given, request, wait))
 
-    @change("/v1/unlearn", schemas.Labelled)
-    async def unlearn(request: Request, key: Key = None, wait: Wait = False) -> Response:
-        """Withdraw samples or texts: the file is then as if they had never been learnt."""
-        given, body = await _read(service, request, schemas.Labelled)
-        one = request_of(key, b"unlearn", body)
-        return as_json(await service.in_thread(service.change_samples, "unlearn", given, one, wait))
+    @change("/v1/unlearn")
+    def unlearn(given: schemas.Labelled, key: Key = None, wait: Wait = False) -> Response:
+        """Unlearn samples or texts: the file is then as if they had never been learnt."""
+        request = request_of(key, b"unlearn", given)
+        return as_json(service.change_samples("unlearn", given, request, wait))
 
-    async def change_files(
+    @change("/v1/learn/files")
+    def learn_files(
+        files: Uploads,
+        labels: Labels = None,
+        key: Key = None,
+        wait: Wait = False,
+    ) -> Response:
+        """Learn images, or the rows of tables and arrays with their labels."""
+        return change_files("learn", files, labels or [], key, wait)
+
+    @change("/v1/unlearn/files")
+    def unlearn_files(
+        files: Uploads,
+        labels: Labels = None,
+        key: Key = None,
+        wait: Wait = False,
+    ) -> Response:
+        """Unlearn images, or the rows of tables and arrays with their labels."""
+        return change_files("unlearn", files, labels or [], key, wait)
+
+    def change_files(
         what: str, files: list[UploadFile], labels: list[str], key: str | None, wait: bool
     ) -> Response:
         opened = _opened(files)
         named = [part for name, file in opened for part in (name.encode("utf-8", "replace"), file)]
-        about = what.encode(), json.dumps(labels).encode()
-        one = await service.in_thread(request_of, key, *about, *named)
-        return as_json(
-            await service.in_thread(service.change_files, what, opened, labels, one, wait)
-        )
+        request = request_of(key, what.encode(), json.dumps(labels).encode(), *named)
+        return as_json(service.change_files(what, opened, labels, request, wait))
 
-    @change("/v1/learn/files")
-    async def learn_files(
-        files: Uploads, labels: Labels = None, key: Key = None, wait: Wait = False
-    ) -> Response:
-        """Learn images, or the rows of tables and arrays with their labels."""
-        return await change_files("learn", files, labels or [], key, wait)
+    @change("/v1/forget")
+    def forget(given: schemas.Classes, key: Key = None, wait: Wait = False) -> Response:
+        """Forget classes: the file is then as if they had never been learnt."""
+        return as_json(service.forget(given, request_of(key, b"forget", given), wait))
 
-    @change("/v1/unlearn/files")
-    async def unlearn_files(
-        files: Uploads, labels: Labels = None, key: Key = None, wait: Wait = False
-    ) -> Response:
-        """Withdraw images, or the rows of tables and arrays with their labels."""
-        return await change_files("unlearn", files, labels or [], key, wait)
-
-    @change("/v1/forget", schemas.Classes)
-    async def forget(request: Request, key: Key = None, wait: Wait = False) -> Response:
-        """Withdraw classes: the file is then as if they had never been learnt."""
-        given, body = await _read(service, request, schemas.Classes)
-        one = request_of(key, b"forget", body)
-        return as_json(await service.in_thread(service.forget, given, one, wait))
-
-    @app.post(
+    @change(
         "/v1/merge",
-        openapi_extra=_with_token(
-            {"requestBody": {"content": {"application/octet-stream": {}}, "required": True}}
-        ),
-        responses={200: {"model": schemas.Changed}, **_CHANGE_PROBLEMS},
-        tags=["changes"],
+        requestBody={"content": {"application/octet-stream": {}}, "required": True},
     )
     async def merge(request: Request, key: Key = None, wait: Wait = False) -> Response:
         """Add what another model has learnt; the body is its file."""
         body = await request.body()
-
-        def merged() -> Any:
-            with inputs.own_folder() as folder:
-                sent = folder / "the model that was sent"
-                sent.write_bytes(body)
-                return service.merge(sent, request_of(key, b"merge", body), wait)
-
-        return as_json(await service.in_thread(merged))
+        found = await run_in_threadpool(service.merge, body, request_of(key, b"merge", body), wait)
+        return as_json(found)
 
 
 def _facts(app: FastAPI, service: Service) -> None:
-    served = service.served
+    store = service.store
 
     @app.get("/v1/model", tags=["model"])
     async def model() -> Response:
-        """What the model holds: classes, counts, settings, hash, ΔR before each layer."""
+        """Show what the model holds: classes, counts, settings, hash, ΔR before each layer."""
         return as_json(service.facts())
 
     @app.get("/v1/model/file", tags=["model"], response_class=Response)
-    async def file() -> StreamingResponse:
-        """The model file, as `redunet` commands read it."""
-        opened = await service.in_thread(served.download)
-        size = os.fstat(opened.fileno()).st_size
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", served.path.name)
+    def file() -> StreamingResponse:
+        """Download the model file, as `redunet` commands read it."""
+        opened = store.download()
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", store.path.name)
         headers = {
             "content-disposition": f'attachment; filename="{name}"',
-            "content-length": str(size),
+            "content-length": str(os.fstat(opened.fileno()).st_size),
         }
         kind = "application/octet-stream"
         end = BackgroundTask(opened.close)  # also where the client has gone before the first part
         return StreamingResponse(_parts(opened), 200, headers, kind, end)
 
     @app.get("/v1/receipts", tags=["model"])
-    async def receipts() -> Response:
-        """All deletion receipts, one JSON object a line; the chain is checked by the way."""
-        if served.receipts is None:
+    def receipts() -> Response:
+        """Download all deletion receipts, one JSON object a line, after checking their chain."""
+        log = service.options.receipts
+        if log is None:
             raise HTTPException(404, "this server writes no receipts: start it with --receipts")
-        opened = await service.in_thread(_checked_log, served.receipts.journal.path)
+        opened = _checked_log(log.journal.path)
         return StreamingResponse(_complete(opened), media_type="application/jsonl")
 
     @app.get("/v1/events", tags=["model"])
-    async def events(
-        last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)] = None,
-    ) -> EventSourceResponse:
-        """What changes, as server-sent events: changed, ready, failed."""
+    async def events() -> EventSourceResponse:
+        """Tell of changes as they happen, as server-sent events: changed, ready, failed."""
         if service.events.is_full:
             raise FullError
-        after = int(last) if last is not None and last.isdecimal() else None
-        return EventSourceResponse(service.events.listen(after), ping=_BEAT, sep="\n")
+        return EventSourceResponse(service.events.listen(), ping=_BEAT, sep="\n")
 
     @app.get("/health", tags=["server"])
     async def health() -> Response:
-        """200 where all is well; 503 where the file is missing or damaged, or makes no network."""
+        """Answer 200 where all is well; 503 where the file or its network is not as it must be."""
         # Not in a thread that requests may all have taken.
         good, found = await asyncio.to_thread(service.health)
         return as_json(found, 200 if good else 503)
 
     @app.get("/metrics", tags=["server"])
     async def metrics() -> Response:
-        """Counters and times for Prometheus."""
+        """Show counters and times for Prometheus."""
         return Response(service.measures.text(), media_type=CONTENT_TYPE)
 
 
@@ -298,41 +263,6 @@ def _pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return HTMLResponse(page.documentation(app.openapi()))
-
-
-def _measured(app: App, service: Service, known: set[str]) -> App:
-    async def measured(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        path = scope["path"] if scope["path"] in known else "other"
-        start, status = time.perf_counter(), "none"
-
-        async def counted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = str(message["status"])
-            await send(message)
-
-        try:
-            await app(scope, receive, counted)
-        finally:
-            service.measures.requests.labels(path, status).inc()
-            if path != "/v1/events":
-                service.measures.seconds.labels(path).observe(time.perf_counter() - start)
-
-    return measured
-
-
-async def _read(service: Service, request: Request, schema: type[M]) -> tuple[M, bytes]:
-    """The body of a request, checked, and its bytes."""
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HTTPException(422, "expected Content-Type: application/json")
-    body = await request.body()
-    if len(body) < _SMALL:
-        return schemas.parsed(schema, body), body
-    return await service.in_thread(schemas.parsed, schema, body), body
 
 
 def _opened(files: list[UploadFile]) -> list[tuple[str, BinaryIO]]:
@@ -356,13 +286,3 @@ def _parts(file: BinaryIO) -> Iterator[bytes]:
     with file:
         while part := file.read(2**18):
             yield part
-
-
-def _body(schema: type[BaseModel]) -> dict[str, Any]:
-    """What the documentation says of a body, which is read here by hand, and faster."""
-    content = {"application/json": {"schema": schema.model_json_schema()}}
-    return {"requestBody": {"content": content, "required": True}}
-
-
-def _with_token(extra: dict[str, Any]) -> dict[str, Any]:
-    return {**extra, "security": [{"token": []}]}

@@ -11,15 +11,14 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.errors import SettingsError
-from redunet.estimators import ReduNetClassifier
-from redunet.serve.versions import Version
+from redunet.serve.errors import FullError
+from redunet.serve.versions import Version, can_reject
 
 MOST_ROWS = 1024
 """Samples of several requests that go together."""
@@ -32,7 +31,7 @@ class Answers:
     Parameters
     ----------
     version : Version
-        Which answered.
+        The one that answered.
     probabilities : ndarray of shape (n, k)
     novelty : ndarray of shape (n,), or None
         None where it was not asked for, or the model cannot tell.
@@ -44,18 +43,14 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Question:
     X: NDArray[Any]
     novelty: bool
     version: Version | None
     answers: Future[Answers] = field(default_factory=Future)
 
 
-class FullError(Exception):
-    """As many requests wait as may wait."""
-
-
-class Answerer:
+class Batcher:
     """The thread that answers.
 
     Parameters
@@ -68,8 +63,8 @@ class Answerer:
 
     def __init__(self, version: Callable[[], Version], most_waiting: int) -> None:
         self._version = version
-        self._waiting: queue.Queue[_Asked | None] = queue.Queue(most_waiting)
-        self._thread = threading.Thread(target=self._answer, name="answers", daemon=True)
+        self._waiting: queue.Queue[_Question | None] = queue.Queue(most_waiting)
+        self._thread = threading.Thread(target=self._run, name="answers", daemon=True)
         self._thread.start()
 
     def ask(
@@ -79,82 +74,75 @@ class Answerer:
 
         Those of ``version``, where it is given: for requests that ask more than once.
         """
-        asked = _Asked(X, novelty, version)
+        question = _Question(X, novelty, version)
         try:
-            self._waiting.put_nowait(asked)
+            self._waiting.put_nowait(question)
         except queue.Full:
             raise FullError from None
-        return asked.answers
+        return question.answers
 
     def __len__(self) -> int:
         return self._waiting.qsize()
 
+    def is_alive(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread.is_alive()
+
     def end(self) -> None:
-        """Let the thread end after what waits."""
-        self._waiting.put(None)
+        """Let the thread end after what waits, without waiting for much."""
+        try:
+            self._waiting.put(None, timeout=5)
+        except queue.Full:  # it ends with the process
+            return
         self._thread.join(5)
 
-    def _answer(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            batch, ended = [first], False
-            rows = len(first.X)
-            while rows < MOST_ROWS:
-                try:
-                    one = self._waiting.get_nowait()
-                except queue.Empty:
+    def _run(self) -> None:
+        last: _Question | None = self._waiting.get()
+        while last is not None:
+            batch, rows = [last], len(last.X)
+            while rows < MOST_ROWS and not self._waiting.empty():
+                last = self._waiting.get()
+                if last is None:
                     break
-                if one is None:
-                    ended = True
-                    break
-                batch.append(one)
-                rows += len(one.X)
-            self._answer_batch([one for one in batch if one.answers.set_running_or_notify_cancel()])
-            if ended:
-                return
-
-    def _answer_batch(self, batch: Sequence[_Asked]) -> None:
-        now = self._version()
-        alike: dict[Any, list[_Asked]] = {}
-        for one in batch:
-            alike.setdefault((one.version or now, one.X.dtype, one.X.shape[1:]), []).append(one)
-        for (version, *_), group in alike.items():
-            try:
-                _answer_together(version, group)
-            except Exception:  # noqa: BLE001 - each hears of its own error, below
-                for one in group:
-                    _answer_alone(version, one)
+                batch.append(last)
+                rows += len(last.X)
+            _answer(
+                [one for one in batch if one.answers.set_running_or_notify_cancel()], self._version
+            )
+            if last is not None:
+                last = self._waiting.get()
 
 
-def _answer_together(version: Version, group: Sequence[_Asked]) -> None:
-    X = group[0].X if len(group) == 1 else np.concatenate([one.X for one in group])
+def _answer(batch: Sequence[_Question], version: Callable[[], Version]) -> None:
+    """Answer those together that ask alike; where that fails, each hears of its own error."""
+    alike: dict[Any, list[_Question]] = {}
+    for one in batch:
+        try:
+            key = one.version or version(), one.X.dtype, one.X.shape[1:]
+        except Exception as error:  # noqa: BLE001 - the thread goes on
+            one.answers.set_exception(error)
+        else:
+            alike.setdefault(key, []).append(one)
+    for (now, *_), group in alike.items():
+        try:
+            _answer_together(now, group)
+        except Exception as error:  # noqa: BLE001 - the thread goes on
+            if len(group) == 1:
+                group[0].answers.set_exception(error)
+                continue
+            for one in group:
+                _answer([replace(one, version=now)], version)
+
+
+def _answer_together(version: Version, group: Sequence[_Question]) -> None:
+    X = np.concatenate([one.X for one in group])
     probabilities = version.model.predict_proba(X)
     novelty = None
-    if any(one.novelty for one in group):
-        novelty = _novelty(version, X)
+    if any(one.novelty for one in group) and can_reject(version.model):
+        novelty = version.model.novelty(X)
     start = 0
     for one in group:
         part = slice(start, start + len(one.X))
         start = part.stop
         own = novelty[part] if novelty is not None and one.novelty else None
         one.answers.set_result(Answers(version, probabilities[part], own))
-
-
-def _answer_alone(version: Version, one: _Asked) -> None:
-    try:
-        _answer_together(version, [one])
-    except Exception as error:  # noqa: BLE001 - the thread goes on
-        one.answers.set_exception(error)
-
-
-def _novelty(version: Version, X: NDArray[Any]) -> NDArray[np.float64] | None:
-    model = version.model
-    return model.novelty(X) if isinstance(model, ReduNetClassifier) else None
-
-
-def check_can_reject(version: Version) -> None:
-    """Raise a SettingsError where a model cannot say how novel samples are."""
-    if not isinstance(version.model, ReduNetClassifier):
-        raise SettingsError(
-            f"expected no reject=, as a model of {version.model.name()} does not say how novel "
-            f"samples are: leave it out"
-        )

@@ -1,51 +1,26 @@
-"""One connection: how long it may take, how much its headers may hold, and who makes room."""
+"""HTTP connections with limits that uvicorn does not have: how many, and how slow."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import count
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from redunet.serve.middleware import HEADERS
+from redunet.serve.options import Options
 
-HEADER_BYTES = 2**16
-"""Most bytes of a request line and headers: a hundred times what browsers and curl send."""
-
-_PIPELINED = 16
-"""Requests that may be sent before the first is answered; browsers and curl send one."""
+_HEADER_BYTES = 2**14
+"""Most bytes of a request line and headers that h11 takes; browsers send fewer."""
 
 _MOST = 512
 """Connections where the system allows enough open files: one each for hundreds of people."""
 
 _OTHER_FILES = 64
 """Open files besides connections and uploads: libraries, the model, its lock and logs."""
-
-_ORDER = count()
-"""Tells which connection has been idle longest; clocks of event loops stand still meanwhile."""
-
-
-@dataclass(frozen=True)
-class ConnectionLimits:
-    """How many connections, and how slow.
-
-    Parameters
-    ----------
-    connections : int
-        All together; one address may have half of them.
-    header_seconds : float
-        How long a header may take to come.
-    answer_seconds : float
-        How long a client may take nothing of its answer.
-    """
-
-    connections: int
-    header_seconds: float = 10.0
-    answer_seconds: float = 30.0
 
 
 def most_connections() -> int:
@@ -60,184 +35,115 @@ def most_connections() -> int:
     return max(2, min(_MOST, (allowed - _OTHER_FILES) // 2))
 
 
-class Connection(HttpToolsProtocol):
-    """A connection as uvicorn has it, within limits that uvicorn does not know.
+class Connection(H11Protocol):
+    """A connection as uvicorn has it; h11 keeps it to headers of 16 KB and one request at a time.
 
     Where there are too many connections, a new one takes the place of the one that has waited
     longest for a request: idle ones keep nobody out.
     """
 
-    def __init__(self, *given: Any, limits: ConnectionLimits, **named: Any) -> None:
+    def __init__(self, *given: Any, options: Options, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._limits = limits
-        self._idle_since: int | None = None
-        self._open: list[RequestResponseCycle] = []  # requests whose answer is not complete
-        self._in_header = False
-        self._refused = False
-        self._unused = 0  # bytes that came since the parser last made something of them
-        self._header_timer: asyncio.TimerHandle | None = None
-        self._answer_timer: asyncio.TimerHandle | None = None
+        self._options = options
+        self._waiting: asyncio.TimerHandle | None = None  # for a request
+        self._sending: asyncio.TimerHandle | None = None  # to a client that takes nothing
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a header, in the place of another connection where there are too many."""
+        """Wait for a request, in the place of another connection where there are too many."""
         super().connection_made(transport)
-        self._idle_since = next(_ORDER)
-        self._begin_header_timer()
-        everyone = [one for one in self.connections if isinstance(one, Connection)]
-        neighbours = [one for one in everyone if one.address == self.address]
-        if len(neighbours) > max(1, self._limits.connections // 2):
-            self._make_room(neighbours)
-        elif len(everyone) > self._limits.connections:
-            self._make_room(everyone)
-
-    @property
-    def address(self) -> str:
-        """The address of the client, without its port."""
-        return self.client[0] if self.client else ""
+        self._wait()
+        if len(self.connections) > (self._options.connections or most_connections()):
+            self._make_room()
 
     def eof_received(self) -> None:
         """Take a client that closes its side for gone, so that nothing is written to it."""
-        self._disconnect()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers, and tell every request that its client is gone."""
-        self._disconnect()
+        """Forget the timers."""
         super().connection_lost(exc)
-        self._idle_since = None
-        self._end_header_timer()
-        if self._answer_timer is not None:
-            self._answer_timer.cancel()
+        self._stop_waiting()
+        self.resume_writing()
 
-    def data_received(self, data: bytes) -> None:
-        """Read on, as long as the parser makes something of it."""
-        if self._refused:
-            return
-        self._unused += len(data)
-        super().data_received(data)
-        if self._refused or self.transport.is_closing():
-            return
-        if self._unused > HEADER_BYTES:  # else the parser copies it all with each part that comes
-            self._refuse_unread()
-        elif self._idle_since is not None and self._header_timer is None:
-            self._begin_header_timer()
-
-    def on_message_begin(self) -> None:
-        """Begin a header."""
-        self._unused, self._in_header = 0, True
-        super().on_message_begin()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; those after the body are passed over, as they were not checked."""
-        if self._in_header:
-            super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Begin a request, unless its header is too large or too many wait before it."""
-        self._unused = len(self.url) + sum(len(k) + len(v) + 4 for k, v in self.headers)
-        if self._unused > HEADER_BYTES or len(self.pipeline) >= _PIPELINED:
-            raise ValueError("refused")  # the parser stops, and calls send_400_response
-        self._unused, self._in_header, self._idle_since = 0, False, None
-        self._end_header_timer()
-        super().on_headers_complete()
-        self._open.append(self.cycle)
-
-    def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
-        self._unused = 0
-        super().on_body(body)
+    def handle_events(self) -> None:
+        """Take what came; once it holds a whole header, nothing is waited for."""
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or close."""
-        self._open = [one for one in self._open if not one.response_complete]
+        """Wait for the next request."""
         super().on_response_complete()
-        if self.cycle.response_complete:
-            self._idle_since = next(_ORDER)
         if self.transport.is_closing():
             self._close()
+        elif self.cycle.response_complete:
+            self._wait()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be read."""
-        self._refuse_unread()
+        """Refuse what is no request of HTTP, unless an answer was begun."""
+        if len(self.conn.trailing_data[0]) > _HEADER_BYTES:
+            self._refuse(431, f"expected headers and address of at most {_HEADER_BYTES:,} bytes")
+        else:
+            self._refuse(400, "expected a request of HTTP/1.1, got something else")
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection over which nothing comes."""
-        self._close()
+        """Leave idle connections to the timer that begins anew with each request alone."""
 
     def pause_writing(self) -> None:
         """Wait for a client that takes nothing, for some time."""
         super().pause_writing()
-        seconds = self._limits.answer_seconds
-        self._answer_timer = self.loop.call_later(seconds, self.transport.abort)
+        self._sending = self.loop.call_later(self._options.seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Go on, as the client takes its answer."""
         super().resume_writing()
-        if self._answer_timer is not None:
-            self._answer_timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
-    def _disconnect(self) -> None:
-        for one in self._open:  # uvicorn tells the last one alone
-            one.disconnected = True
-            one.message_event.set()
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._waiting = self.loop.call_later(self._options.header_seconds, self._is_late)
 
-    def _begin_header_timer(self) -> None:
-        seconds = self._limits.header_seconds
-        self._header_timer = self.loop.call_later(seconds, self._header_is_late)
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
-    def _end_header_timer(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
-
-    def _header_is_late(self) -> None:
-        if self._in_header:
-            seconds = self._limits.header_seconds
+    def _is_late(self) -> None:
+        if self.conn.trailing_data[0]:
+            seconds = self._options.header_seconds
             self._refuse(408, f"expected the whole header within {seconds:g} s")
         else:  # nothing came, so nothing is answered
             self._close()
 
-    def _make_room(self, among: list[Connection]) -> None:
+    def _make_room(self) -> None:
         """Close the one that has been idle longest; where all work, refuse this one."""
         idle = {
-            one._idle_since: one for one in among if one is not self and one._idle_since is not None
+            one._waiting.when(): one
+            for one in self.connections
+            if isinstance(one, Connection) and one is not self and one._waiting is not None
         }
         if not idle:
             self._refuse(503, "too many connections: try again later")
             return
         oldest = idle[min(idle)]
-        oldest._idle_since = None
+        oldest._stop_waiting()
         oldest.transport.abort()
 
-    def _refuse_unread(self) -> None:
-        if self._unused > HEADER_BYTES:
-            self._refuse(431, f"expected headers and address of at most {HEADER_BYTES:,} bytes")
-        else:
-            self._refuse(400, "expected a request of HTTP/1.1, got something else")
-
     def _refuse(self, status: int, why: str) -> None:
-        """Answer in one line and close, after the answers that earlier requests still get."""
-        cycle, self._refused = self.cycle, True
-        if cycle is not None and not cycle.response_complete:
-            if not cycle.more_body:
-                cycle.keep_alive = False
-                return
-            self._disconnect()
-            if self.pipeline or cycle.response_started:
-                self._close()
-                return
-        body = json.dumps({"error": why}).encode()
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-        ]
-        lines += [name + b": " + value for name, value in [*headers, *HEADERS]]
-        self.transport.write(b"\r\n".join([*lines, b"", body]))
+        """Answer in one line and close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers = [(b"content-type", b"application/json"), (b"connection", b"close"), *HEADERS]
+            phrase = HTTPStatus(status).phrase.encode()
+            answer = h11.Response(status_code=status, headers=headers, reason=phrase)
+            body = h11.Data(data=json.dumps({"error": why}).encode())
+            for event in (answer, body, h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
         self._close()
 
     def _close(self) -> None:
         """Close when the answer was taken, or after some time in any case."""
         self.transport.close()
-        if self.transport.get_write_buffer_size():
-            self.loop.call_later(self._limits.answer_seconds, self.transport.abort)
+        self.loop.call_later(self._options.seconds, self.transport.abort)

@@ -8,14 +8,40 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from redunet.errors import BusyError, FileAccessError, ReduNetError
-from redunet.serve.batching import FullError
-from redunet.serve.idempotency import ReusedKeyError, UnsettledKeyError
-from redunet.serve.model_store import UnavailableError
+from redunet.errors import BusyError, DataError, FileAccessError, ReduNetError
+
+
+class UnavailableError(ReduNetError):
+    """The file or the network is not as it must be, whatever is asked."""
+
+
+class FullError(BusyError):
+    """As many requests wait as may wait, or this one waited for too long."""
+
+    def __init__(self) -> None:
+        super().__init__("too many requests wait, and nothing was done: try again later")
+
+
+class ReusedKeyError(DataError):
+    """A key that came before, with another request."""
+
+
+class UnsettledKeyError(DataError):
+    """A key whose request may or may not have been carried out."""
+
+
+_STATUSES: dict[type[ReduNetError], int] = {
+    ReusedKeyError: 409,
+    UnsettledKeyError: 409,
+    UnavailableError: 503,
+    BusyError: 429,
+    FileAccessError: 507,
+    ReduNetError: 422,
+}
+"""The first that an error is one of tells its status."""
 
 
 def as_json(value: Any, status: int = 200, headers: Any = None) -> Response:
@@ -29,20 +55,12 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ReduNetError)
     async def known(request: Request, error: ReduNetError) -> Response:
-        status, headers = 422, None
-        if isinstance(error, ReusedKeyError | UnsettledKeyError):
-            status = 409
-        elif isinstance(error, UnavailableError):
-            status = 503
-        elif isinstance(error, BusyError):
-            status, headers = 429, {"retry-after": "1"}
-        elif isinstance(error, FileAccessError):
-            status = 507
+        status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+        headers = {"retry-after": "1"} if status == 429 else None
         return as_json({"error": str(error)}, status, headers)
 
     @app.exception_handler(RequestValidationError)
-    @app.exception_handler(ValidationError)
-    async def invalid(request: Request, error: Any) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"] if one != "body")
         said = f"{where + ': ' if where else ''}{first['msg']}"[:500]
@@ -52,11 +70,6 @@ def handle_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: HTTPException) -> Response:
         status = 422 if error.status_code == 400 else error.status_code  # a body that is none
         return as_json({"error": error.detail}, status, error.headers)
-
-    @app.exception_handler(FullError)
-    async def full(request: Request, error: FullError) -> Response:
-        why = "too many requests wait, and nothing was done: try again later"
-        return as_json({"error": why}, 429, {"retry-after": "1"})
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
 from sse_starlette import ServerSentEvent
 
 MOST_LISTENERS = 64
-_KEPT = 100
+_WAITING = 100  # events that a listener may be behind
 _RETRY = 2000
 """Milliseconds after which a browser comes again; the page's own client waits as long."""
 
 
 class Events:
-    """The events of a server, each with a number from 1."""
+    """The events of a server; whoever missed some asks for the model as it is."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
-        self._last: deque[tuple[int, ServerSentEvent]] = deque(maxlen=_KEPT)
-        self._number = 0
 
     def start(self) -> None:
         """Take the running loop as the one that listeners are on."""
@@ -32,7 +29,8 @@ class Events:
     def publish(self, name: str, about: dict[str, Any]) -> None:
         """Tell everybody; may be called by any thread."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell, name, about)
+            event = ServerSentEvent(json.dumps(about), event=name, sep="\n")
+            self._loop.call_soon_threadsafe(self._tell, event)
 
     def end(self) -> None:
         """Let all listeners go."""
@@ -44,30 +42,18 @@ class Events:
         """Whether nobody else may listen."""
         return len(self._listeners) >= MOST_LISTENERS
 
-    async def listen(self, after: int | None) -> AsyncIterator[ServerSentEvent]:
-        """Events as they happen.
-
-        Parameters
-        ----------
-        after : int, or None
-            The number of the last one that is known; those since then, as far as kept, come first.
-        """
-        heard: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue(_KEPT)
-        self._listeners.add(heard)  # and at the same moment:
-        missed = [one for number, one in self._last if after is not None and number > after]
+    async def listen(self) -> AsyncIterator[ServerSentEvent]:
+        """Events as they happen."""
+        heard: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue(_WAITING)
+        self._listeners.add(heard)
         try:
             yield ServerSentEvent(retry=_RETRY, sep="\n")
-            for one in missed:
-                yield one
             while (found := await heard.get()) is not None:
                 yield found
         finally:
             self._listeners.discard(heard)
 
-    def _tell(self, name: str, about: dict[str, Any]) -> None:
-        self._number += 1
-        event = ServerSentEvent(json.dumps(about), event=name, id=str(self._number), sep="\n")
-        self._last.append((self._number, event))
+    def _tell(self, event: ServerSentEvent) -> None:
         for one in list(self._listeners):
             try:
                 one.put_nowait(event)

@@ -1,9 +1,9 @@
 """Requests that were carried out, by key: one that is sent again counts once.
 
 They are kept in an SQLite database in a folder beside the model. It holds no class names and no
-samples: keys are hashed, and what a request held is hashed with its key, so that only who knows
-the key can compare it. Nobody else may enter the folder, so no link can be put under the names
-that SQLite uses there.
+samples: keys are hashed, and the content of a request is hashed with its key, so that only who
+knows the key can compare it. Nobody else may enter the folder, so no link can be put under the
+names that SQLite uses there.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from redunet.errors import DataError, FileAccessError
+from pydantic import BaseModel
+
+from redunet.errors import FileAccessError
 from redunet.safety.files import cannot_write, sync_folder
+from redunet.safety.transaction import Change
+from redunet.serve.errors import ReusedKeyError, UnsettledKeyError
 
 HOURS = 24.0
 """How long keys are kept."""
@@ -46,14 +50,6 @@ create index if not exists open on requests (done) where done is null;
 """
 
 
-class ReusedKeyError(DataError):
-    """A key that came before, with another request."""
-
-
-class UnsettledKeyError(DataError):
-    """A key whose request may or may not have been carried out."""
-
-
 @dataclass(frozen=True)
 class Request:
     """A request with a key.
@@ -70,13 +66,37 @@ class Request:
 
     @property
     def name(self) -> bytes:
-        """What the key is known by."""
+        """A hash of the key, which it is stored by."""
         return hashlib.sha256(self.key.encode()).digest()
 
     @property
     def digest(self) -> bytes:
-        """What the content is known by, to those who have the key."""
+        """A hash of the content, for those who have the key."""
         return hmac.digest(self.key.encode(), self.content, "sha256")
+
+
+def request_of(key: str | None, *parts: bytes | BinaryIO | BaseModel) -> Request | None:
+    """A request by its key and all that it asks for; None without a key."""
+    if key is None:
+        return None
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, BaseModel):
+            part = part.model_dump_json().encode()
+        if isinstance(part, bytes):
+            digest.update(hashlib.sha256(part).digest())
+        else:
+            digest.update(hashlib.file_digest(part, "sha256").digest())  # type: ignore[arg-type]
+            part.seek(0)
+    return Request(key, digest.digest())
+
+
+class RepeatedError(Exception):
+    """A request that was carried out before, with the answer that it got."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("repeated")
+        self.answer = answer
 
 
 class Keys:
@@ -97,8 +117,6 @@ class Keys:
         self._folder = model.parent / f".redunet-requests-{name}"
         self._path = self._folder / "keys.sqlite"
         self._hours, self._most = hours, most
-        self._database: sqlite3.Connection | None = None
-        self._inode: int | None = None
 
     def settle(self, present: str) -> None:
         """Find out what became of a change whose process ended, from the sha256 of the file."""
@@ -116,9 +134,9 @@ class Keys:
                 [time.time() - 3600 * self._hours, self._most],
             )
 
-    def find(self, request: Request | None) -> dict[str, Any] | None:
+    def find(self, request: Request) -> dict[str, Any] | None:
         """The answer to a request that was carried out before; None where it was not."""
-        if request is None or not os.path.lexists(self._folder):
+        if not os.path.lexists(self._folder):
             return None
         with self._opened() as database:
             row = database.execute(
@@ -139,37 +157,28 @@ class Keys:
             )
         return {"before": before, "sha256": after}
 
-    def plan(self, request: Request | None, before: str, after: str) -> None:
+    def plan(self, request: Request, before: str, after: str) -> None:
         """Write a request down before it is carried out."""
-        if request is not None:
-            values = [request.name, request.digest, time.time(), before, after]
-            with self._opened() as database:
-                database.execute(
-                    "insert into requests (key, digest, time, before, after) "
-                    "values (?, ?, ?, ?, ?)",
-                    values,
-                )
+        with self._opened() as database:
+            database.execute(
+                "insert into requests (key, digest, time, before, after) values (?, ?, ?, ?, ?)",
+                [request.name, request.digest, time.time(), before, after],
+            )
 
-    def done(self, request: Request | None) -> None:
+    def done(self, request: Request) -> None:
         """Write down that it was carried out."""
-        if request is not None:
-            with self._opened() as database:
-                database.execute("update requests set done = 1 where key = ?", [request.name])
-
-    def end(self) -> None:
-        """Let the database go."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        with self._opened() as database:
+            database.execute("update requests set done = 1 where key = ?", [request.name])
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """The database, for one transaction that lasts when the block ends."""
         try:
-            if self._database is None or _inode(self._path) != self._inode:
-                self._database = self._connected()
-            with self._database:
-                yield self._database
+            self._make_folder()
+            with closing(sqlite3.connect(self._path)) as database, database:
+                database.execute("pragma synchronous = full")
+                database.executescript(_TABLES)
+                yield database
         except sqlite3.OperationalError as error:
             raise cannot_write(self._path, error) from error
         except sqlite3.DatabaseError as error:
@@ -177,53 +186,52 @@ class Keys:
                 f"expected {self._path} to be left by redunet, got something else ({error}): "
                 f"remove {self._folder}"
             ) from error
-        except OSError as error:
-            if isinstance(error, FileAccessError):
-                raise
-            raise cannot_write(self._path, error) from error
 
-    def _connected(self) -> sqlite3.Connection:
-        self.end()
-        self._check_places()
-        self._inode = _inode(self._path)
-        # One thread at a time uses it, the one that holds the file, but not always the same.
-        database = sqlite3.connect(self._path, check_same_thread=False)
-        try:
-            database.execute("pragma journal_mode = wal")  # one sync a transaction
-            database.execute("pragma synchronous = full")
-            database.executescript(_TABLES)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _check_places(self) -> None:
-        """Make the folder and the file where they are missing; both must be ours alone."""
+    def _make_folder(self) -> None:
+        """Make the folder where it is missing; it must be ours alone."""
         try:
             os.mkdir(self._folder, 0o700)
             sync_folder(self._folder.parent, self._folder)
         except FileExistsError:
-            self._check(self._folder, stat.S_ISDIR)
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-            os.close(os.open(self._path, flags, 0o600))
-        except FileExistsError:
-            self._check(self._path, stat.S_ISREG)
-
-    def _check(self, path: Path, is_expected: Callable[[int], bool]) -> None:
-        found = os.lstat(path)
-        ours = os.name != "posix" or (
-            found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
-        )
-        if not (ours and is_expected(found.st_mode)):
-            raise FileAccessError(
-                f"expected {path} to be missing, or made by redunet and closed to others, got "
-                f"something else: remove {self._folder}"
+            found = os.lstat(self._folder)
+            ours = os.name != "posix" or (
+                found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
             )
+            if not (ours and stat.S_ISDIR(found.st_mode)):
+                raise FileAccessError(
+                    f"expected {self._folder} to be missing, or made by redunet and closed to "
+                    f"others, got something else: remove it"
+                ) from None
+        except OSError as error:
+            raise cannot_write(self._folder, error) from error
 
 
-def _inode(path: Path) -> int | None:
-    try:
-        return os.lstat(path).st_ino
-    except OSError:
-        return None
+class KeyRecord:
+    """The key of one transaction; see `redunet.safety.transaction`.
+
+    Parameters
+    ----------
+    keys : Keys
+    request : Request, or None
+        None where the change has no key.
+    """
+
+    name = "the Idempotency-Key"
+
+    def __init__(self, keys: Keys, request: Request | None) -> None:
+        self._keys, self._request = keys, request
+
+    def settle(self, path: Path, present: str | None) -> None:
+        """Find out what became of changes whose process ended."""
+        self._keys.settle(str(present))
+
+    def plan(self, change: Change[Any, Any]) -> None:
+        """Write the request down before it is carried out."""
+        if self._request is not None:
+            before, after = str(change.before_sha256), str(change.after_sha256)
+            self._keys.plan(self._request, before, after)
+
+    def close(self) -> None:
+        """Write down that it was carried out."""
+        if self._request is not None:
+            self._keys.done(self._request)

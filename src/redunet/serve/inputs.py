@@ -1,11 +1,12 @@
-"""What clients send, as samples and labels for the model: read like files of the command line."""
+"""Samples and labels that clients send, read like files of the command line."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from redunet.data.images import IMAGE_ENDINGS
 from redunet.data.labels import checked_text
 from redunet.data.matching import label_type, labels_like, open_all, wanted_for
-from redunet.data.source import Batch, ReadOptions, Source, texts_array
+from redunet.data.source import Batch, ReadOptions, RowNames, Source, texts_array
 from redunet.encoders import Encoder
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators import Estimator
@@ -34,13 +35,11 @@ MOST_FILES = 1000
 _MOST_UNPACKED = 2**27
 """Bytes of an array in an .npz file that was sent: twice the longest body."""
 
-_COPIED = 2**20
-_ENDING = re.compile(r"\.[a-z]{1,8}")
 _encoding = threading.Lock()  # an encoder sets the number of threads while it works
 
 
 def input_of(model: Estimator, encoder: Encoder | None) -> Found:
-    """What samples of a model are, for people and the page."""
+    """A description of a model's samples, for people and the page."""
     shape, guessed = picture_shape(model)
     given = () if model.features is None else tuple(model.features.input_shape)
     if len(given) == 3 and given[2] == 1:
@@ -102,6 +101,13 @@ def labels_of(model: Estimator, labels: Sequence[Label], n: int) -> NDArray[Any]
     return labels_like(array, label_type(model))
 
 
+def source_of(model: Estimator, X: NDArray[Any], y: NDArray[Any]) -> Source:
+    """Samples and labels of a request as a source of one batch."""
+    names = getattr(model, "feature_names_in_", None)
+    batch = Batch(X, y, RowNames(0, len(X)), 1.0)
+    return Source(Path("the request"), lambda: iter([batch]), columns=names)
+
+
 @contextmanager
 def own_folder() -> Iterator[Path]:
     """A folder for what was sent, until the end; clients are not told where it is."""
@@ -114,52 +120,29 @@ def own_folder() -> Iterator[Path]:
             raise type(error)(said) from None
 
 
-def written(folder: Path, files: Sequence[tuple[str, BinaryIO]]) -> list[Path]:
-    """Files that were sent, under names of ours.
-
-    Parameters
-    ----------
-    folder : Path
-    files : sequence of pairs
-        The name that a client gave, of which the ending alone is used, and the content.
-    """
-    if not 0 < len(files) <= MOST_FILES:
-        raise DataError(f"expected 1 to {MOST_FILES} files, got {len(files)}")
-    paths = []
-    for number, (name, content) in enumerate(files):
-        ending = Path(name).suffix.lower() if len(name) < 1024 and "\0" not in name else ""
-        if not _ENDING.fullmatch(ending) or ending not in ENDINGS:
-            raise DataError(f"expected files that end in {', '.join(ENDINGS)}, got another ending")
-        place = folder if ending not in IMAGE_ENDINGS else folder / "images"
-        place.mkdir(exist_ok=True)
-        path = place / f"{number:06}{ending}"
-        with open(path, "xb") as out:
-            while part := content.read(_COPIED):
-                out.write(part)
-        paths.append(path)
-    return paths
-
-
 def sources_of(
     model: Estimator,
-    paths: Sequence[Path],
+    folder: Path,
+    files: Sequence[tuple[str, BinaryIO]],
     encoder: Encoder | None,
     labels: Sequence[Label] | None = None,
-    *,
-    changing: bool = False,
 ) -> list[Source]:
-    """Files as sources for a model.
+    """Files that were sent as sources for a model.
 
     Parameters
     ----------
     model : Estimator
-    paths : sequence of Path
-        All images, or all tables and arrays.
+    folder : Path
+        Where they are put, under names of ours.
+    files : sequence of pairs
+        The name that a client gave, of which the ending alone is used, and the content: all
+        images, or all tables and arrays.
     encoder : Encoder, or None
     labels : sequence of labels, default=None
-        Of images; tables and arrays hold their own.
-    changing : bool, default=False
+        Of images; tables and arrays hold their own. None where the model is only asked.
     """
+    changing = labels is not None
+    paths = _written(folder, files)
     wanted = replace(
         wanted_for(model, ReadOptions(encoder=encoder)),
         labels="required" if changing else "ignored",
@@ -167,39 +150,46 @@ def sources_of(
     )
     images = [path for path in paths if path.suffix in IMAGE_ENDINGS]
     if not images:
-        return _named(open_all(paths, wanted, model, changing=changing))
+        return [_named(one) for one in open_all(paths, wanted, model, changing=changing)]
     if len(images) < len(paths):
         raise DataError("expected images, or tables and arrays, got both in one request")
     if wanted.shape is None and not wanted.resize:
         wanted = replace(wanted, shape=picture_shape(model)[0])
     opened = open_all([images[0].parent], replace(wanted, labels="ignored"), model)[0]
-    if changing and opened.encoder != model.encoder_:
+    if labels is None:
+        return [_named(opened)]
+    if opened.encoder != model.encoder_:
         raise DataError("expected vectors of the model's encoder, which is not at hand, got images")
-    if not changing:
-        return _named([opened])
-    y = labels_of(model, labels or [], len(images))
-    return _named([_with_labels(opened, y)])
+    return [_named(opened, labels_of(model, labels, len(images)))]
 
 
-def _with_labels(source: Source, labels: NDArray[Any]) -> Source:
-    """A source of images, each with the label at the place that its name tells."""
+def _written(folder: Path, files: Sequence[tuple[str, BinaryIO]]) -> list[Path]:
+    """Files that were sent, under names of ours."""
+    if not 0 < len(files) <= MOST_FILES:
+        raise DataError(f"expected 1 to {MOST_FILES} files, got {len(files)}")
+    paths = []
+    for number, (name, content) in enumerate(files):
+        ending = Path(name).suffix.lower() if len(name) < 1024 and "\0" not in name else ""
+        if ending not in ENDINGS:
+            raise DataError(f"expected files that end in {', '.join(ENDINGS)}, got another ending")
+        place = folder / "images" if ending in IMAGE_ENDINGS else folder
+        place.mkdir(exist_ok=True)
+        paths.append(place / f"{number:06}{ending}")
+        with open(paths[-1], "xb") as out:
+            shutil.copyfileobj(content, out)
+    return paths
 
-    def batches() -> Iterator[Batch]:
-        for batch in source.batches():
-            yield replace(batch, y=labels[[int(Path(name).stem) for name in batch.names]])
 
-    return replace(source, batches=batches)
+def _named(source: Source, labels: NDArray[Any] | None = None) -> Source:
+    """A source under a name that says nothing of this machine's folders.
 
+    Parameters
+    ----------
+    source : Source
+    labels : array, default=None
+        Of images, each at the place that its name tells.
+    """
 
-def _named(sources: Sequence[Source]) -> list[Source]:
-    """Sources under names that say nothing of this machine's folders."""
-    return [
-        replace(source, path=Path(source.path.name), batches=_encoded_alone(source))
-        for source in sources
-    ]
-
-
-def _encoded_alone(source: Source) -> Callable[[], Iterator[Batch]]:
     def batches() -> Iterator[Batch]:
         remaining = source.batches()
         while True:
@@ -207,6 +197,8 @@ def _encoded_alone(source: Source) -> Callable[[], Iterator[Batch]]:
                 batch = next(remaining, None)
             if batch is None:
                 return
+            if labels is not None:
+                batch = replace(batch, y=labels[[int(Path(name).stem) for name in batch.names]])
             yield batch
 
-    return batches
+    return replace(source, path=Path(source.path.name), batches=batches)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
+import time
+from collections.abc import Callable
 
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
-
-from redunet.serve.batching import Answerer
-from redunet.serve.model_store import Served
+from starlette.types import Message, Receive, Scope, Send
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
-__all__ = ["CONTENT_TYPE", "Measures"]
+__all__ = ["CONTENT_TYPE", "Measured", "Measures"]
 
 
 class Measures:
@@ -20,11 +20,11 @@ class Measures:
 
     Parameters
     ----------
-    served : Served
-    answerer : Answerer
+    **gauges : callables
+        Values that are asked for when they are shown, by name.
     """
 
-    def __init__(self, served: Served, answerer: Answerer) -> None:
+    def __init__(self, **gauges: Callable[[], float]) -> None:
         own = self._registry = CollectorRegistry()
         self.requests = Counter(
             "redunet_requests", "Requests answered.", ["path", "status"], registry=own
@@ -34,33 +34,45 @@ class Measures:
         )
         self.changes = Counter("redunet_changes", "Changes in the file.", ["what"], registry=own)
         self.samples = Counter("redunet_answered_samples", "Samples labelled.", registry=own)
-        gauges = {
-            "redunet_model_version": ("Version stored.", lambda: served.stored.number),
-            "redunet_model_version_answering": (
-                "Version that answers.",
-                lambda: 0 if served.answering is None else served.answering.number,
-            ),
-            "redunet_model_classes": ("Classes.", lambda: len(served.stored.model.moments_)),
-            "redunet_model_samples": (
-                "Samples learnt.",
-                lambda: sum(served.stored.model.moments_.counts),
-            ),
-            "redunet_build_seconds": (
-                "Time that the last network took to build.",
-                lambda: (
-                    math.nan
-                    if served.answering is None
-                    else served.answering.facts["build_seconds"]
-                ),
-            ),
-            "redunet_waiting_questions": (
-                "Requests that wait for an answer.",
-                lambda: len(answerer),
-            ),
-        }
-        for name, (about, value) in gauges.items():
-            Gauge(name, about, registry=own).set_function(value)
+        for name, value in gauges.items():
+            about = name.replace("_", " ").capitalize() + "."
+            Gauge(f"redunet_{name}", about, registry=own).set_function(value)
 
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""
         return generate_latest(self._registry)
+
+
+class Measured:
+    """The layer of the application that counts and times requests.
+
+    Parameters
+    ----------
+    app : FastAPI
+    measures : Measures
+    """
+
+    def __init__(self, app: FastAPI, measures: Measures) -> None:
+        self._app, self._measures = app, measures
+        self._known = {getattr(route, "path", "") for route in app.routes}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"] if scope["path"] in self._known else "other"
+        start, status = time.perf_counter(), "none"
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            self._measures.requests.labels(path, status).inc()
+            if path != "/v1/events":
+                self._measures.seconds.labels(path).observe(time.perf_counter() - start)

@@ -1,20 +1,19 @@
 """One model file, served: a version that is stored, and one that answers.
 
-Changes come one after another. Each is made on a copy, written to the file under its lock, and
-only then told. A thread builds the network of what is stored; meanwhile the version before it
-answers. A version is never changed, only replaced by one assignment, so whoever holds one sees
-that one alone.
+Changes come one after another, each a transaction on the file. A background thread builds the
+network of what is stored; meanwhile the version before it answers. A version is never changed,
+only replaced by one assignment, so whoever holds one sees that one alone.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import logging
 import os
 import stat
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -26,23 +25,23 @@ from redunet.errors import BusyError, FileAccessError, ModelFileError, ReduNetEr
 from redunet.estimators import Estimator, load
 from redunet.safety.files import follow
 from redunet.safety.lock import changing
-from redunet.safety.receipts import Receipts, Withdrawal
-from redunet.safety.transaction import Change
+from redunet.safety.receipts import Withdrawal
+from redunet.safety.transaction import Change, Record, transaction
+from redunet.safety.transaction import replace as save
 from redunet.safety.untrusted import file_sha256, open_regular
-from redunet.serve.idempotency import Keys, Request
-from redunet.serve.versions import (
-    Found,
-    Version,
-    about_change,
-    built,
-    notes_on,
-)
-from redunet.text import shown as printable
+from redunet.serve.errors import UnavailableError
+from redunet.serve.idempotency import KeyRecord, Keys, RepeatedError, Request
+from redunet.serve.options import Options
+from redunet.serve.versions import Found, Version, about_change, built, notes_on
+from redunet.text import shown
 
 Publish = Callable[[str, Found], None]
 """Told of an event: its name, and what it is about."""
 
 Status = tuple[int, ...]
+
+_WATCH = 0.5
+"""Seconds between two looks at the file, which other processes may change."""
 
 _TRIES = 10
 """How often to read a file that is replaced meanwhile: more than happens by chance."""
@@ -50,11 +49,7 @@ _TRIES = 10
 _LOG = logging.getLogger("redunet.serve")
 
 
-class UnavailableError(ReduNetError):
-    """The file or the network is not as it must be, whatever is asked."""
-
-
-class Served:
+class ModelStore:
     """A model file that is asked and changed while it is served.
 
     A link is followed when the server starts. One that comes in the place of the file later is
@@ -63,56 +58,57 @@ class Served:
     Parameters
     ----------
     path : Path
-    device, memory
-        As for `redunet.estimators.load`.
-    receipts : Receipts, default=None
-        Where every withdrawal is written down.
+    options : Options
     publish : callable
-    read_only : bool, default=False
-        Whether nothing is to be written.
+    build : callable, default=built
+        Builds the network of a model; gives what it tells.
+
+    Attributes
+    ----------
+    stored : Version
+        The one in the file.
+    answering : Version, or None
+        The last one whose network could be built.
+    problem, failed : str, or None
+        What is wrong with the file, and with the network of what is stored.
     """
 
     def __init__(
         self,
         path: Path,
-        device: str = "auto",
-        memory: str = "2GB",
-        receipts: Receipts | None = None,
+        options: Options,
         publish: Publish = lambda name, about: None,
-        read_only: bool = False,
+        build: Callable[[Estimator], Found] = built,
     ) -> None:
         self.path, self._file = path, follow(path)
-        self.receipts = receipts
-        self.keys = Keys(self._file)
+        self._options, self.keys = options, Keys(self._file)
+        self.problem: str | None = None
         self.failed: str | None = None
-        self.downloads: dict[str, int] = {}
-        self._publish = publish
-        self._device, self._memory = device, memory
-        self._changing = threading.Lock()
-        self._access = threading.Lock()  # held while the file is read or written
+        self.answering: Version | None = None
+        self.downloads: Counter[str] = Counter()
+        self._publish, self._build = publish, build
+        self._lock = threading.Lock()  # held by the one who reads or changes the file
         self._news = threading.Condition()
         self._ended = False
-        self._damaged: dict[Status, str] = {}
-        model, sha256, self._status = self._read(path)
-        self.stored = Version(model, sha256, 1)
-        self.answering: Version | None = None
-        if not read_only:
+        self.stored = Version(*self._read(path), 1)
+        if not options.read_only:
             # Whoever holds the file for longer is changing it; the next change settles as much.
-            with suppress(BusyError), changing(self._file, _silent, timeout=1.0):
-                self._settle(file_sha256(self._file))
+            with suppress(BusyError), changing(self._file, _ignore, timeout=1.0):
+                present = file_sha256(self._file)
+                for record in self._records("start", None, None):
+                    record.settle(self._file, present)
         self._try_to_build(self.stored)
-        self._builder = threading.Thread(
-            target=self._build, args=[self.stored], name="builder", daemon=True
+        self._keeper = threading.Thread(
+            target=self._keep_up, args=[self.stored], name="builder", daemon=True
         )
-        self._builder.start()
+        self._keeper.start()
 
     def change(
         self,
         what: str,
         apply: Callable[[Estimator], None],
         request: Request | None = None,
-        samples: Callable[[], Iterable[tuple[Any, Any]]] | None = None,
-        seconds: float = 30.0,
+        samples: Callable[[Estimator], Iterable[tuple[Any, Any]]] | None = None,
     ) -> Found:
         """Make a change; it is in the file when this returns, and otherwise nothing changed.
 
@@ -125,55 +121,52 @@ class Served:
         request : Request, default=None
             With the key that lets it count once.
         samples : callable, default=None
-            Of "unlearn": gives the batches that are withdrawn, for the receipt.
-        seconds : float, default=30.0
-            The longest to wait while others change the file.
+            Of "unlearn": gives the batches that are withdrawn from a model, for the receipt.
         """
-        self.current()
-        with self._alone(seconds):
-            before = self.current()
-            self._settle(before.sha256)
-            known = self.keys.find(request)
-            if known is not None:
-                same = {"what": what, "version": before.number, "notes": []}
-                return {**same, **known, "repeated": True}
-            model = copy.copy(before.model)
-            apply(model)
-            if what == "merge":
-                check_builds(model)
-            after = model.sha256()
-            receipt = self._planned(what, before, after, model, samples)
-            self.keys.plan(request, before.sha256, after)
-            with self._access:
-                notes = self._write(model, after)
-                now = self._store(model, after, _status(self._file))
-            notes += self._close(request, receipt)
+        until = time.monotonic() + self._options.seconds
+        with self._alone():
+            records = self._records(what, request, samples)
+            self._current()
+
+            def changed(model: Estimator) -> Estimator:
+                if request is not None and (known := self.keys.find(request)) is not None:
+                    raise RepeatedError(known)
+                apply(model)
+                if what == "merge":
+                    check_builds(model)
+                return model
+
+            try:
+                done = transaction(
+                    self._file,
+                    lambda: self._current().model,
+                    changed,
+                    records,
+                    tell=_ignore,
+                    timeout=max(0.0, until - time.monotonic()),
+                    cancelled=lambda: self._ended,
+                    write=self._write,
+                    sha256=lambda path: self.stored.sha256,
+                )
+            except RepeatedError as again:
+                same = {"what": what, "version": self.stored.number, "notes": []}
+                return {**same, **again.answer, "repeated": True}
+            before, self._status = self.stored, _status(self._file)
+            now = self._store(done.after, str(done.after_sha256))
         about = about_change(what, before, now)
         self._tell("changed", about)
-        if receipt is not None:
-            about["receipt"] = receipt.receipt
-        return {**about, "repeated": False, "notes": [*notes_on(what, before.model), *notes]}
+        for record in records:
+            if isinstance(record, Withdrawal) and record.receipt is not None:
+                about["receipt"] = record.receipt
+        return {**about, "repeated": False, "notes": [*notes_on(what, before.model), *done.notes]}
 
-    def problem(self) -> str | None:
-        """Take over what another process wrote to the file; return what is wrong with it."""
-        with self._access:
+    def refresh(self) -> None:
+        """Take over what another process wrote to the file, unless it is being read or changed."""
+        if self._lock.acquire(blocking=False):
             try:
-                status = _status(self._file)
-                if status == self._status:
-                    return None
-                if status not in self._damaged:
-                    self._take_over(status)
-            except (FileAccessError, OSError, MemoryError) as error:  # tried again
-                return self._said(error)
-            except Exception as error:  # noqa: BLE001 - seen by /health
-                self._damaged = {status: self._said(error)}
-            return self._damaged.get(status)
-
-    def current(self) -> Version:
-        """The version that is in the file; an UnavailableError where there is none."""
-        if problem := self.problem():
-            raise UnavailableError(problem)
-        return self.stored
+                self._refresh()
+            finally:
+                self._lock.release()
 
     def answers(self) -> Version:
         """The version that answers; an UnavailableError where there is none yet."""
@@ -186,17 +179,20 @@ class Served:
 
     def download(self) -> BinaryIO:
         """The file, opened and found to hold the version that is stored."""
-        for _ in range(_TRIES):
-            stored, file = self.current(), open_regular(self._file)
-            if hashlib.file_digest(file, "sha256").hexdigest() == stored.sha256:  # type: ignore[arg-type]
-                file.seek(0)
-                with self._news:
-                    self.downloads[stored.sha256] = self.downloads.get(stored.sha256, 0) + 1
-                return file
-            file.close()
-            with self._access:
+        with self._alone():
+            for _ in range(_TRIES):
+                stored, file = self._current(), open_regular(self._file)
+                if hashlib.file_digest(file, "sha256").hexdigest() == stored.sha256:  # type: ignore[arg-type]
+                    file.seek(0)
+                    self.downloads[stored.sha256] += 1
+                    return file
+                file.close()
                 self._status = ()  # it is not what it seemed to be: look again
         raise UnavailableError(f"{self.path.name} is replaced all the time: try again later")
+
+    def is_kept_up(self) -> bool:
+        """Whether the background thread still runs."""
+        return self._keeper.is_alive()
 
     def is_there(self) -> bool:
         """Whether anything has the name of the file."""
@@ -223,115 +219,90 @@ class Served:
     def end(self) -> None:
         """Let the builder end; one that is in the middle of much work ends with the process."""
         self.stop()
-        self._builder.join(5)
-        self.keys.end()
+        self._keeper.join(5)
 
     @contextmanager
-    def _alone(self, seconds: float) -> Iterator[None]:
-        """Hold the file against other threads and other processes."""
-        until = time.monotonic() + seconds
-        if not self._changing.acquire(timeout=seconds):
+    def _alone(self) -> Iterator[None]:
+        """Hold the file against other threads."""
+        if not self._lock.acquire(timeout=self._options.seconds):
             raise BusyError(f"{self.path.name} is being changed by others: try again later")
         try:
-            left = max(0.0, until - time.monotonic())
-            with changing(self._file, _silent, timeout=left, cancelled=lambda: self._ended):
-                yield
+            yield
         finally:
-            self._changing.release()
+            self._lock.release()
 
-    def _settle(self, present: str) -> None:
-        """Write down what became of changes that were not closed."""
-        self.keys.settle(present)
-        if self.receipts is not None:
-            self.receipts.refuse_files("the model", [self._file])
-            self.receipts.journal.settle(present)
+    def _records(
+        self, what: str, request: Request | None, samples: Callable[[Estimator], Any] | None
+    ) -> list[Record]:
+        """Where a change is written down before it is made."""
+        records: list[Record] = [KeyRecord(self.keys, request)]
+        if self._options.receipts is not None:
+            kind = Withdrawal if what in ("forget", "unlearn") else _NoReceipt
+            records.insert(0, kind(self._options.receipts, samples, self.downloads))
+        return records
 
-    def _planned(
-        self,
-        what: str,
-        before: Version,
-        after: str,
-        model: Estimator,
-        samples: Callable[[], Iterable[tuple[Any, Any]]] | None,
-    ) -> Withdrawal | None:
-        """The receipt of a withdrawal, written down before the file is replaced."""
-        if self.receipts is None or what not in ("forget", "unlearn"):
-            return None
-        of_samples = None if samples is None else lambda _: samples()
-        receipt = Withdrawal(self.receipts, of_samples, self.downloads)
-        receipt.plan(Change(self._file, before.model, model, before.sha256, after))
-        return receipt
-
-    def _write(self, model: Estimator, after: str) -> list[str]:
-        """Replace the file; what went wrong although it is replaced."""
+    def _write(self, change: Change[Estimator, Estimator]) -> list[str]:
         _status(self._file)  # no link was put there meanwhile
+        return save(change)
+
+    def _current(self) -> Version:
+        """The version that is in the file; an UnavailableError where there is none."""
+        self._refresh()
+        if self.problem is not None:
+            raise UnavailableError(self.problem)
+        return self.stored
+
+    def _refresh(self) -> None:
         try:
-            model.save(self._file)
-        except FileAccessError as error:
-            if file_sha256(self._file) != after:
-                raise
-            return [str(error)]
-        return []
-
-    def _close(self, request: Request | None, receipt: Withdrawal | None) -> list[str]:
-        """Write down that a change was made; what could not be written."""
-        closing: dict[str, Callable[[], None]] = {
-            "the receipt": lambda: self._close_receipt(receipt),
-            "the Idempotency-Key": lambda: self.keys.done(request),
-        }
-        notes = []
-        for what, close in closing.items():
-            try:
-                close()
-            except Exception as error:  # noqa: BLE001 - the change was made all the same
-                notes.append(
-                    f"the change is in the file, but not yet written down as done with {what}, "
-                    f"which the next change or start will do: {self._said(error)}"
-                )
-        return notes
-
-    def _close_receipt(self, receipt: Withdrawal | None) -> None:
-        if receipt is not None:
-            receipt.close()
+            status = _status(self._file)
+            if status != self._status:
+                self._take_over(status)
+        except (FileAccessError, OSError, MemoryError) as error:  # tried again
+            self.problem, self._status = self._said(error), ()
+        except Exception as error:  # noqa: BLE001 - seen by /health
+            self.problem, self._status = self._said(error), status
 
     def _take_over(self, status: Status) -> None:
         before = self.stored
         if file_sha256(self._file) == before.sha256:
             self._status = status
-            return
-        now = self._store(*self._read(self._file))
-        self._tell("changed", about_change("file", before, now))
+        else:
+            now = self._store(*self._read(self._file))
+            self._tell("changed", about_change("file", before, now))
+        self.problem = None
 
-    def _read(self, path: Path) -> tuple[Estimator, str, Status]:
+    def _read(self, path: Path) -> tuple[Estimator, str]:
         for _ in range(_TRIES):
-            status = _status(self._file)
-            model, sha256 = load(path, self._device, self._memory), file_sha256(self._file)
-            if status == _status(self._file):
-                return model, sha256, status
+            self._status = _status(self._file)
+            model = load(path, self._options.device, self._options.memory)
+            sha256 = file_sha256(self._file)
+            if self._status == _status(self._file):
+                return model, sha256
         raise ModelFileError(f"{path} is replaced all the time: try again later")
 
-    def _store(self, model: Estimator, sha256: str, status: Status) -> Version:
+    def _store(self, model: Estimator, sha256: str) -> Version:
         with self._news:
             self.stored = Version(model, sha256, self.stored.number + 1)
-            self._status, self.failed = status, None
+            self.failed = None
             self._news.notify_all()
             return self.stored
 
-    def _build(self, version: Version) -> None:
-        """Build what is stored, the latest only, whenever it is another."""
-        while True:
+    def _keep_up(self, version: Version) -> None:
+        """Watch the file, and build what is stored, the latest only, whenever it is another."""
+        while not self._ended:
             with self._news:
-                while not self._ended and self.stored is version:
-                    self._news.wait()
-                if self._ended:
-                    return
+                if self.stored is version:
+                    self._news.wait(_WATCH)
+            if self.stored is version:
+                self.refresh()
+            else:
                 version = self.stored
-            self._try_to_build(version)
+                self._try_to_build(version)
 
     def _try_to_build(self, version: Version) -> None:
         ready, failed = None, None
         try:
-            ready = replace(version, facts=built(version.model))
+            ready = replace(version, facts=self._build(version.model))
         except Exception as error:  # noqa: BLE001 - seen by /health; the next may be better
             failed = self._said(error)
         with self._news:
@@ -355,17 +326,24 @@ class Served:
         if isinstance(error, MemoryError):
             text = "out of memory"
         elif not isinstance(error, ReduNetError | OSError):
-            text = printable(f"{type(error).__name__}: {error}")
+            text = shown(f"{type(error).__name__}: {error}")
             _LOG.error("redunet: an error in the server: %s", text)
         return text.replace(str(self._file), self.path.name)
 
 
-def _silent(said: str) -> None:
+class _NoReceipt(Withdrawal):
+    """Closes the receipts that an ended process left open, and writes none of its own."""
+
+    def plan(self, change: Change[Any, Any]) -> None:
+        """Write nothing down."""
+
+
+def _ignore(said: str) -> None:
     """Tell nobody."""
 
 
 def _status(path: Path) -> Status:
-    """What changes whenever a regular file is replaced or written."""
+    """The facts that change whenever a regular file is replaced or written."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError) as error:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from redunet.errors import DataError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MOST_SAMPLES = 10_000
 LONGEST_TEXT = 20_000
@@ -15,13 +12,22 @@ LONGEST_TEXT = 20_000
 Label = int | Annotated[str, Field(max_length=256)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 Row = Annotated[list[float], Field(max_length=2**24, fail_fast=True)]
-M = TypeVar("M", bound=BaseModel)
 
 
 class Strict(BaseModel):
     """Nothing but what is named, and numbers that are numbers."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, given: Any) -> Any:
+        """Refuse many unknown fields at once: Pydantic would complain of each of millions."""
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            raise ValueError(
+                f"expected only {', '.join(cls.model_fields)}, got {len(given):,} fields"
+            )
+        return given
 
 
 class Samples(Strict):
@@ -65,7 +71,7 @@ class Question(Samples):
 
 
 class Labelled(Samples):
-    """Samples and their labels, to learn or to withdraw."""
+    """Samples and their labels, to learn or to unlearn."""
 
     label: Label | None = Field(default=None, description="Of all samples.")
     labels: list[Label] | None = Field(
@@ -137,32 +143,3 @@ class Problem(BaseModel):
     """One line: what was expected, what came, what to do."""
 
     error: str
-
-
-def parsed(schema: type[M], body: bytes) -> M:
-    """A body of JSON, in which each field is named once.
-
-    Pydantic takes the last of several values. Only objects have colons outside text, so where there
-    are as many as fields no name came twice, and the slower look at the names is left out.
-    """
-    colons = body.count(b":")
-    if colons > len(schema.model_fields):  # first, as Pydantic would complain of each of millions
-        _check_names(body, len(schema.model_fields))
-        return schema.model_validate_json(body)
-    found = schema.model_validate_json(body)
-    if colons > len(found.model_fields_set):
-        _check_names(body, len(schema.model_fields))
-    return found
-
-
-def _check_names(body: bytes, most: int) -> None:
-    def check(fields: list[tuple[str, Any]]) -> None:
-        if len(fields) > most or len({name for name, _ in fields}) < len(fields):
-            raise DataError("expected each field once in a body of JSON, got one twice or more")
-
-    try:
-        json.loads(body, object_pairs_hook=check)
-    except DataError:
-        raise
-    except (ValueError, RecursionError):
-        raise DataError("expected JSON") from None

@@ -1,14 +1,11 @@
-"""What the server does for a request, whatever carries it: answers, changes, facts."""
+"""Answers, changes and facts of a served model, whatever carries the requests."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
+import math
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from concurrent.futures import Future
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,36 +13,21 @@ from numpy.typing import NDArray
 
 from redunet.data.apply_batches import How, apply_batches, labelled_batches
 from redunet.data.matching import label_type, read, samples_for, wanted_for
-from redunet.data.source import ReadOptions
-from redunet.encoders import Encoder
-from redunet.errors import DataError, DataTypeError
+from redunet.data.source import ReadOptions, Source
+from redunet.errors import DataError, DataTypeError, SettingsError
 from redunet.estimators import Estimator, load
 from redunet.progress import silent
 from redunet.serve import inputs, schemas
-from redunet.serve.batching import Answerer, Answers, FullError, check_can_reject
+from redunet.serve.batching import Answers, Batcher
+from redunet.serve.errors import FullError
 from redunet.serve.events import Events
 from redunet.serve.idempotency import Request
 from redunet.serve.measures import Measures
-from redunet.serve.model_store import Served
-from redunet.serve.versions import NO_FACTS, REJECT, Found, counts_of
+from redunet.serve.model_store import ModelStore
+from redunet.serve.options import Options
+from redunet.serve.versions import NO_FACTS, REJECT, Found, Version, can_reject
 
 Files = Sequence[tuple[str, BinaryIO]]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much at once.
-
-    Parameters
-    ----------
-    waiting : int, default=64
-        Most requests that wait for their turn, of changes and of answers each.
-    seconds : float, default=30.0
-        How long one waits; then it is refused and nothing was done.
-    """
-
-    waiting: int = 64
-    seconds: float = 30.0
 
 
 class Service:
@@ -53,87 +35,70 @@ class Service:
 
     Parameters
     ----------
-    served : Served
+    store : ModelStore
     events : Events
-    limits : Limits
-    encoder : Encoder, default=None
-        Of a model whose encoder is a folder.
-    read_only : bool
+    options : Options
     """
 
-    def __init__(
-        self,
-        served: Served,
-        events: Events,
-        limits: Limits,
-        encoder: Encoder | None = None,
-        read_only: bool = False,
-    ) -> None:
-        self.served, self.events, self.limits = served, events, limits
-        self.read_only = read_only
-        self.encoder = wanted_for(served.stored.model, ReadOptions(encoder=encoder)).encoder
-        self.answerer = Answerer(served.answers, limits.waiting)
-        self.measures = Measures(served, self.answerer)
-        self._turns = threading.BoundedSemaphore(limits.waiting)
-        self._threads = ThreadPoolExecutor(limits.waiting + 16, "requests")
-
-    async def in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
-        """The result of work that takes time or waits for its turn."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+    def __init__(self, store: ModelStore, events: Events, options: Options) -> None:
+        self.store, self.events, self.options = store, events, options
+        wanted = wanted_for(store.stored.model, ReadOptions(encoder=options.encoder))
+        self.encoder = wanted.encoder
+        self.batcher = Batcher(store.answers, options.waiting)
+        self._turns = threading.BoundedSemaphore(options.waiting)
+        self.measures = Measures(
+            model_version=lambda: store.stored.number,
+            model_version_answering=lambda: store.answering.number if store.answering else 0,
+            model_classes=lambda: len(store.stored.model.class_counts_),
+            model_samples=lambda: sum(store.stored.model.class_counts_.values()),
+            build_seconds=lambda: (
+                store.answering.facts["build_seconds"] if store.answering else math.nan
+            ),
+            waiting_questions=lambda: len(self.batcher),
+        )
 
     def stop(self) -> None:
         """Let listeners go, and whoever waits for the file or the network."""
         self.events.end()
-        self.served.stop()
+        self.store.stop()
 
     def end(self) -> None:
         """Finish what was begun."""
-        self._threads.shutdown()
-        self.answerer.end()
-        self.served.end()
+        self.batcher.end()
+        self.store.end()
 
     def ask(self, asked: schemas.Question) -> Future[Answers]:
         """Answers to samples or texts, to come."""
-        version = self.served.answers()
-        model = version.model
-        if asked.reject is not None:
-            check_can_reject(version)
-        X = self._samples(model, asked)
-        return self.answerer.ask(X, asked.novelty or asked.reject is not None)
+        version = self.store.answers()
+        novelty = _wants_novelty(version, asked)
+        return self.batcher.ask(self._samples(version.model, asked), novelty)
 
     def answer_files(self, files: Files, asked: schemas.Question) -> Found:
-        """Answers to images, or to the rows of tables and arrays."""
-        version = self.served.answers()
-        model, rows, labels = version.model, 0, []
-        threshold: float | None = None
-        if asked.reject is not None:
-            check_can_reject(version)
+        """Answer images, or the rows of tables and arrays."""
+        version = self.store.answers()
+        novelty = _wants_novelty(version, asked)
+        rows, found, answers = 0, dict[str, Any](), list[Found]()
         with inputs.own_folder() as folder:
-            sources = inputs.sources_of(model, inputs.written(folder, files), self.encoder)
+            sources = inputs.sources_of(version.model, folder, files, self.encoder)
             for _, batch in read(sources, "labelling", silent):
                 rows += len(batch.X)
                 if rows > schemas.MOST_SAMPLES:
                     raise DataError(f"expected at most {schemas.MOST_SAMPLES:,} samples")
-                X = samples_for(model, batch)
-                future = self.answerer.ask(X, asked.novelty or asked.reject is not None, version)
+                future = self.batcher.ask(samples_for(version.model, batch), novelty, version)
                 try:
-                    answers = future.result(self.limits.seconds)
+                    found = self.shown(future.result(self.options.seconds), asked)
                 except TimeoutError:
                     raise FullError from None
-                found = self.shown(answers, asked)
-                threshold = found["threshold"]
-                labels += found["answers"]
-        about = {"version": version.number, "sha256": version.sha256, "threshold": threshold}
-        return {**about, "answers": labels}
+                answers += found["answers"]
+        return {**found, "answers": answers}
 
     def shown(self, answers: Answers, asked: schemas.Question) -> Found:
         """Answers as they are sent."""
         version, P = answers.version, answers.probabilities
-        labels, threshold = version.model.moments_.labels, version.facts["threshold"]
+        labels, threshold = version.model.classes_.tolist(), version.facts["threshold"]
         if asked.reject is not None:
             threshold = version.model.rejection_threshold(asked.reject)
-        top = min(asked.top, P.shape[1])
-        order = P.argmax(axis=1)[:, None] if top == 1 else _ranked(P, top)
+        order = np.argsort(-P, axis=1, kind="stable")[:, : asked.top]
         chosen = np.take_along_axis(P, order, axis=1).tolist()
         novelty = [None] * len(P) if answers.novelty is None else answers.novelty.tolist()
         rows = []
@@ -152,20 +117,14 @@ class Service:
     def change_samples(
         self, what: str, given: schemas.Labelled, request: Request | None, wait: bool
     ) -> Found:
-        """Learn or withdraw samples or texts."""
-        model = self.served.stored.model
+        """Learn or unlearn samples or texts."""
+        model = self.store.stored.model
         X = self._samples(model, given)
         if (given.label is None) == (given.labels is None):
             raise DataError("expected label, of all samples, or labels, one each")
         labels = given.labels if given.label is None else [given.label]
         y = inputs.labels_of(model, labels or [], len(X))
-        names = getattr(model, "feature_names_in_", None)
-
-        def apply(model: Estimator) -> None:
-            to_change = model.partial_fit_batches if what == "learn" else model.unlearn_batches
-            to_change([(X, y)], names)
-
-        return self._perform(what, apply, request, wait, lambda: [(X, y)])
+        return self._change(what, model, [inputs.source_of(model, X, y)], request, wait)
 
     def change_files(
         self,
@@ -175,26 +134,35 @@ class Service:
         request: Request | None,
         wait: bool,
     ) -> Found:
-        """Learn or withdraw images, or the rows of tables and arrays."""
-        model = self.served.stored.model
+        """Learn or unlearn images, or the rows of tables and arrays."""
+        model = self.store.stored.model
         with inputs.own_folder() as folder:
-            paths = inputs.written(folder, files)
-            sources = inputs.sources_of(model, paths, self.encoder, labels, changing=True)
-            kind = label_type(model)
+            sources = inputs.sources_of(model, folder, files, self.encoder, labels)
+            return self._change(what, model, sources, request, wait)
 
-            def apply(model: Estimator) -> None:
-                how: How = "learning" if what == "learn" else "withdrawing"
-                apply_batches(how, model, sources, kind=kind)
+    def _change(
+        self,
+        what: str,
+        model: Estimator,
+        sources: Sequence[Source],
+        request: Request | None,
+        wait: bool,
+    ) -> Found:
+        kind = label_type(model)
 
-            def samples() -> Any:
-                batches = labelled_batches(model, sources, kind, "hashing", silent)
-                return ((X, y) for _, _, X, y in batches)
+        def apply(model: Estimator) -> None:
+            how: How = "learning" if what == "learn" else "withdrawing"
+            apply_batches(how, model, sources, kind=kind)
 
-            return self._perform(what, apply, request, wait, samples)
+        def samples(model: Estimator) -> Any:
+            batches = labelled_batches(model, sources, kind, "hashing")
+            return ((X, y) for _, _, X, y in batches)
+
+        return self._perform(what, apply, request, wait, samples if what == "unlearn" else None)
 
     def forget(self, given: schemas.Classes, request: Request | None, wait: bool) -> Found:
-        """Withdraw classes."""
-        model = self.served.stored.model
+        """Forget classes."""
+        model = self.store.stored.model
         labels = inputs.labels_of(model, given.classes, len(given.classes)).tolist()
 
         def apply(model: Estimator) -> None:
@@ -202,18 +170,20 @@ class Service:
 
         return self._perform("forget", apply, request, wait)
 
-    def merge(self, sent: Path, request: Request | None, wait: bool) -> Found:
-        """Add what another model has learnt."""
-        other = load(sent)
-        if type(other) is not type(self.served.stored.model):
-            raise DataTypeError(
-                f"expected a model of {self.served.stored.model.name()}, got {other.name()}"
-            )
+    def merge(self, sent: bytes, request: Request | None, wait: bool) -> Found:
+        """Add what another model has learnt, whose file was sent."""
+        with inputs.own_folder() as folder:
+            path = folder / "the model that was sent"
+            path.write_bytes(sent)
+            other = load(path)
+            kind = self.store.stored.model.name()
+            if other.name() != kind:
+                raise DataTypeError(f"expected a model of {kind}, got {other.name()}")
 
-        def apply(model: Any) -> None:
-            model.merge(other)
+            def apply(model: Any) -> None:
+                model.merge(other)
 
-        return self._perform("merge", apply, request, wait)
+            return self._perform("merge", apply, request, wait)
 
     def _perform(
         self,
@@ -221,30 +191,29 @@ class Service:
         apply: Callable[[Estimator], None],
         request: Request | None,
         wait: bool,
-        samples: Callable[[], Any] | None = None,
+        samples: Callable[[Estimator], Any] | None = None,
     ) -> Found:
         """Make a change when its turn comes, and say what became of the file."""
         if not self._turns.acquire(blocking=False):
             raise FullError
         try:
-            of_receipt = samples if what == "unlearn" else None
-            found = self.served.change(what, apply, request, of_receipt, self.limits.seconds)
+            found = self.store.change(what, apply, request, samples)
         finally:
             self._turns.release()
         if not found["repeated"]:
             self.measures.changes.labels(what).inc()
         if wait:
-            self.served.wait_built(found["version"], self.limits.seconds)
-        found["answering"] = self.served.is_answering(found["version"])
+            self.store.wait_built(found["version"], self.options.seconds)
+        found["answering"] = self.store.is_answering(found["version"])
         return found
 
     def facts(self) -> Found:
         """What the model holds, and what its network tells."""
-        stored, answering = self.served.stored, self.served.answering
+        stored, answering = self.store.stored, self.store.answering
         model = stored.model
-        own = model.self_labelled_
+        counts = model.class_counts_
         return {
-            "name": self.served.path.name,
+            "name": self.store.path.name,
             "estimator": model.name(),
             "version": stored.number,
             "sha256": stored.sha256,
@@ -253,10 +222,10 @@ class Service:
                 "sha256": None if answering is None else answering.sha256,
                 **(NO_FACTS if answering is None else answering.facts),
             },
-            "failed": self.served.failed,
-            "classes": [{"class": label, "samples": n} for label, n in counts_of(model).items()],
-            "samples": sum(model.moments_.counts),
-            "self_labelled": 0 if own is None else sum(own.counts),
+            "failed": self.store.failed,
+            "classes": [{"class": label, "samples": n} for label, n in counts.items()],
+            "samples": sum(counts.values()),
+            "self_labelled": sum(model.self_labelled_counts_.values()),
             "features": model.moments_.n_features,
             "input": inputs.input_of(model, self.encoder),
             "settings": {
@@ -265,22 +234,24 @@ class Service:
                 "input_range": model.input_range,
             },
             "reject": REJECT,
-            "read_only": self.read_only,
-            "receipts": self.served.receipts is not None,
+            "read_only": self.options.read_only,
+            "receipts": self.options.receipts is not None,
         }
 
     def health(self) -> tuple[bool, Found]:
         """Whether all is well, and what is not."""
-        served = self.served
-        problem = served.problem()
-        good = problem is None and served.failed is None
-        return good, {
-            "status": "ok" if good else "failing",
-            "version": served.stored.number,
-            "answering": None if served.answering is None else served.answering.number,
-            "sha256": served.stored.sha256,
-            "file": "there" if problem is None else "wrong" if served.is_there() else "missing",
-            "failed": problem or served.failed,
+        store = self.store
+        store.refresh()
+        problem, failed = store.problem, store.problem or store.failed
+        if not (store.is_kept_up() and self.batcher.is_alive()):
+            failed = "a thread of the server has ended: restart the server"
+        return failed is None, {
+            "status": "ok" if failed is None else "failing",
+            "version": store.stored.number,
+            "answering": None if store.answering is None else store.answering.number,
+            "sha256": store.stored.sha256,
+            "file": "there" if problem is None else "wrong" if store.is_there() else "missing",
+            "failed": failed,
         }
 
     def _samples(self, model: Estimator, given: schemas.Samples) -> NDArray[Any]:
@@ -295,20 +266,11 @@ class Service:
         return inputs.texts_of(texts or [], self.encoder)
 
 
-def request_of(key: str | None, *parts: bytes | BinaryIO) -> Request | None:
-    """A request by its key and all that it asks for; None without a key."""
-    if key is None:
-        return None
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, bytes):
-            digest.update(hashlib.sha256(part).digest())
-        else:
-            digest.update(hashlib.file_digest(part, "sha256").digest())  # type: ignore[arg-type]
-            part.seek(0)
-    return Request(key, digest.digest())
-
-
-def _ranked(P: NDArray[np.float64], top: int) -> NDArray[np.intp]:
-    order: NDArray[np.intp] = np.argsort(-P, axis=1, kind="stable")[:, :top]
-    return order
+def _wants_novelty(version: Version, asked: schemas.Question) -> bool:
+    """Whether to compute how novel samples are; an error where a model cannot reject any."""
+    if asked.reject is not None and not can_reject(version.model):
+        raise SettingsError(
+            f"expected no reject=, as a model of {version.model.name()} does not say how novel "
+            f"samples are: leave it out"
+        )
+    return asked.novelty or asked.reject is not None

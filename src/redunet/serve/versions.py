@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.estimators import Estimator, ReduNetClassifier
+from redunet.estimators import Estimator
 from redunet.features import held_of_data
 
 Found = dict[str, Any]
@@ -19,7 +19,7 @@ REJECT = 0.05
 """The share of known samples beyond whose novelty a sample is shown as new."""
 
 NO_FACTS: Found = {"delta_R": None, "threshold": None, "build_seconds": None}
-"""What a network tells, before there is one."""
+"""The facts about a network, before there is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +43,16 @@ class Version:
     number: int
     facts: Found = field(default_factory=dict)
 
-    def __hash__(self) -> int:
-        return id(self)
 
-
-def counts_of(model: Estimator) -> dict[Any, int]:
-    """How many samples of each class were learnt."""
-    return dict(zip(model.moments_, model.moments_.counts, strict=True))
+def can_reject(model: Estimator) -> bool:
+    """Whether a model says how novel samples are."""
+    return hasattr(model, "novelty")
 
 
 def about_change(what: str, before: Version, now: Version) -> Found:
-    """What an event tells of a change."""
-    counts, old = counts_of(now.model), counts_of(before.model)
-    names = [*old, *(label for label in counts if label not in old)]
-    changed = {label: counts.get(label, 0) - old.get(label, 0) for label in names}
+    """Describe a change for an event."""
+    counts, old = now.model.class_counts_, before.model.class_counts_
+    changed = {label: counts.get(label, 0) - old.get(label, 0) for label in {**old, **counts}}
     return {
         "what": what,
         "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -73,13 +69,13 @@ def about_change(what: str, before: Version, now: Version) -> Found:
 
 
 def built(model: Estimator) -> Found:
-    """Build a network, so that no answer waits for it; what it tells."""
+    """Build a network, so that no answer waits for it; give the facts about it."""
     start = time.perf_counter()
     probe = _probe(model)
     model.predict_proba(probe[:1])
     model.predict_proba(probe)
     facts = dict(NO_FACTS)
-    if isinstance(model, ReduNetClassifier):
+    if can_reject(model):
         model.novelty(probe)
         facts["delta_R"] = [rate.delta_R for rate in model.network_.rates()]
         facts["threshold"] = model.rejection_threshold(REJECT)
@@ -88,13 +84,13 @@ def built(model: Estimator) -> Found:
 
 
 def notes_on(what: str, before: Estimator) -> list[str]:
-    """What a withdrawal takes along, and what it does not reach."""
+    """Notes on what a withdrawal takes along, and what it does not reach."""
     if what not in ("forget", "unlearn"):
         return []
-    notes, own, held = [], before.self_labelled_, held_of_data(before.features)
-    if own is not None:
+    notes, own, held = [], before.self_labelled_counts_, held_of_data(before.features)
+    if own:
         notes.append(
-            f"{sum(own.counts):,} samples that the model had labelled itself were withdrawn too"
+            f"{sum(own.values()):,} samples that the model had labelled itself were withdrawn too"
         )
     if held is not None:
         notes.append(

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.measure import Row, Work, clock, machine, record
-from redunet import ReduNetClassifier
-from redunet.distributed import group
-from redunet.estimators.lazy import StreamingWarning
+from redunet import ReduNetClassifier, offload
+from redunet.distributed import ShardedClassifier, group
 
 Array = NDArray[Any]
 
@@ -71,20 +69,24 @@ def make(folder: Path, k: int, n: int, d: int) -> None:
 
 def measure(folder: Path, device: str) -> None:
     """One process: read, build and label; what it took is written for `main`."""
-    warnings.simplefilter("ignore", StreamingWarning)
     X = np.load(folder / "new.npy")
     with group() as ranks:
         if device == "cuda":
             torch.zeros(1, device=device)
         imported, row = _memory(), Row()
         wire = _sent()
-        model: list[ReduNetClassifier] = []
+        model: list[ShardedClassifier] = []
         path = folder / "model.safetensors"
-        row |= _clock("read", lambda: model.append(ReduNetClassifier.load(path)), device)
-        model[0].set_params(device=device, **HERE)
+
+        def read() -> None:
+            with offload(folder):
+                found = ReduNetClassifier.load(path).set_params(device=device, **HERE)
+            model.append(ShardedClassifier(found, ranks))
+
+        row |= _clock("read", read, device)
         ranks.sum_(torch.zeros(1))
         before = getattr(ranks, "n_bytes", 0), getattr(ranks, "messages", 0)
-        row |= _clock("build", lambda: model[0].network_.rates(), device)
+        row |= _clock("build", lambda: model[0].transform(X[:1]), device)
         built = getattr(ranks, "n_bytes", 0), getattr(ranks, "messages", 0)
         found: list[Array] = []
         row |= _clock("label", lambda: found.append(model[0].decision_function(X)), device)
@@ -94,7 +96,7 @@ def measure(folder: Path, device: str) -> None:
         row["bytes_to_label"] = getattr(ranks, "n_bytes", 0) - built[0]
         row["messages_to_label"] = getattr(ranks, "messages", 0) - built[1]
         row["bytes_on_loopback"] = _sent() - wire
-        row["classes"] = len(model[0]._fitted().moments)
+        row["classes"] = len(model[0]._places)
         row["peak_memory"], row["memory_before"] = _memory(), imported
         if device == "cuda":
             row["peak_device_memory"] = torch.cuda.max_memory_allocated()

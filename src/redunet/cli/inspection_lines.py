@@ -117,12 +117,7 @@ def _encoder_line(encoder: Found) -> str:
 
 def _fusion_line(fusions: Found) -> str:
     """What stands for the layers when samples are labelled."""
-    layers, blocks, processes = fusions["layers"], fusions["blocks"], fusions["processes"]
-    if processes > 1:
-        return (
-            f"Answers: every sample goes through {_layers(layers)}, of which each of {processes} "
-            f"processes has some of the classes."
-        )
+    layers, blocks = fusions["layers"], fusions["blocks"]
     if not blocks:
         return f"Answers: every sample goes through {_layers(layers)}; nothing shorter pays."
     widths = [

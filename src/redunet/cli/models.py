@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from redunet import torchrun
 from redunet.cli.answers import Json, Quiet, progress_of, say_found, say_notes, teller
 from redunet.cli.card import card
 from redunet.cli.encode import encode
@@ -201,7 +200,6 @@ def predict(
     if out is not None:
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
     known = load(model, device, memory)
-    out = out if torchrun.is_first_rank() else None  # others compute with it
     if exact and "exact" in known.get_params(deep=False):
         known.set_params(exact=True)
     threshold = None if reject is None else threshold_of(known, reject)

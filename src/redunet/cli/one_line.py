@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from redunet.cli import streams
 from redunet.cli.help_text import shown_help, without_types
-from redunet.cli.on_ranks import check_command
 from redunet.cli.terminal import note
 from redunet.errors import GroupError, ReduNetError, is_out_of_memory
 from redunet.safety import interrupts
@@ -85,7 +84,7 @@ class OneLineErrors(TyperGroup):
         self.help = written
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """The command that the words ask for, unless it is not for so many processes."""
+        """The command that the words ask for."""
         name, command, rest = super().resolve_command(ctx, args)
         # Another command of that name has the options that this one lacks.
         on_data = self.get_command(ctx, f"{name}-data")
@@ -94,7 +93,6 @@ class OneLineErrors(TyperGroup):
             its = {option for one in on_data.params for option in one.opts}
             if {word.partition("=")[0] for word in rest} & (its - known):
                 command = on_data
-        check_command(name or "")
         return name, command, rest
 
     def get_params(self, ctx: Any) -> Any:
@@ -111,7 +109,6 @@ class OneLineErrors(TyperGroup):
 
 def _exit_code(error: BaseException | None) -> int:
     """Say in one line what went wrong; what nobody foresaw is raised again."""
-    streams.claim_last_line()
     if isinstance(error, _StoppedError):
         note(str(error))
         return 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from redunet import torchrun
 from redunet.cli import streams
 from redunet.safety import interrupts
 
@@ -25,10 +24,6 @@ def run() -> int:
         note("standard output is closed: send it to /dev/null to discard what is printed")
         return 2
     try:
-        if torchrun.is_used():
-            from redunet.cli.on_ranks import run_together
-
-            return run_together(lambda: cast(int, main(standalone_mode=False)))
         return cast(int, main(standalone_mode=False))
     except KeyboardInterrupt:
         interrupts.ignore()

@@ -7,7 +7,6 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, TextIO
 
 from redunet.errors import ReduNetError
@@ -27,10 +26,6 @@ _PLAIN = {
     "ε": "e",
     "η": "n",
 }
-
-
-_may_speak: Callable[[], bool] | None = None
-_errors = 2
 
 
 class OutputError(ReduNetError):
@@ -78,45 +73,6 @@ def prepare() -> bool:
     sys.stdout = _text(_Output(1, "w", closefd=False), sys.stdout)
     sys.stderr = _text(_Errors(2, "w", closefd=False), sys.stderr)
     return not closed
-
-
-def share(may_speak: Callable[[], bool], mute: bool) -> None:
-    """Let several processes run one command, of which one is heard.
-
-    Parameters
-    ----------
-    may_speak : callable
-        Whether this process is the one to say what went wrong, asked once.
-    mute : bool
-        Whether this process is to print nothing else.
-    """
-    global _may_speak, _errors
-    _may_speak, _errors = may_speak, os.dup(2)
-    if mute:
-        discard(1, 2)
-
-
-def claim_last_line() -> bool:
-    """Whether this process is to say what went wrong; if not, nothing that it says is heard.
-
-    Of several processes and threads that ask, one gets True.
-    """
-    global _may_speak
-    if _may_speak is None:
-        return True
-    may_speak, _may_speak = _may_speak, _has_spoken
-    if may_speak is _has_spoken:
-        return False
-    speaks = may_speak()
-    if speaks:
-        os.dup2(_errors, 2)
-    else:
-        discard(2)
-    return speaks
-
-
-def _has_spoken() -> bool:
-    return False
 
 
 def discard(*numbers: int) -> None:

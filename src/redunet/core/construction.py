@@ -94,7 +94,7 @@ class LayerStream(LayerSequence):
         means: Tensor | None = None,
         device: str | None = None,
     ) -> None:
-        self.space, self.ranks, self.allocate = first.space, first.ranks, first.allocate
+        self.space, self.allocate = first.space, first.allocate
         self._means = means
         self._first = first
         self._device = (first.Sigma if device is None else torch.empty(0, device=device)).device
@@ -217,10 +217,9 @@ class LayerStream(LayerSequence):
     @property
     def last_means(self) -> Tensor:
         """Means of the classes after the last layer, (k, d), where they were known before it."""
-        last, means = self._after_last()
+        _, means = self._after_last()
         if means is None:
             raise no_means()
-        means = last.gathered(means)
         return means if self.space is None else self.space.directions(means.mT).mT
 
     def _after_last(self) -> tuple[SecondMoments, Tensor | None]:

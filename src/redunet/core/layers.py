@@ -10,7 +10,6 @@ from typing import overload
 from torch import Tensor
 
 from redunet.core.layer import AbstractLayer
-from redunet.core.ranks import ALONE, Ranks
 from redunet.core.rate import Coding, Rate, Sigma_of
 from redunet.core.reduced_space import ReducedSpace
 from redunet.core.second_moments import SecondMoments
@@ -28,9 +27,6 @@ class LayerSequence(Sequence[AbstractLayer]):
 
     space: ReducedSpace | None = None
     """What the layers of `passing` are built within."""
-
-    ranks: Ranks = ALONE
-    """The processes that have the other classes, where not all are in this one."""
 
     @abstractmethod
     def passing(self) -> Iterator[AbstractLayer]:

@@ -23,7 +23,6 @@ from redunet.core.layer import AbstractLayer, move_by_, row_norms, spread_of
 from redunet.core.linalg import add_identity, definite, mirror_, spd_inverse_
 from redunet.core.memberships import Confidence, Moved, estimate, logits_of
 from redunet.core.pairs import pairs_of
-from redunet.core.ranks import ALONE, Ranks
 from redunet.core.rate import Coding, Rate
 
 IRRELEVANT = 2.0**-4
@@ -174,9 +173,6 @@ class LowRankLayer(AbstractLayer):
         out, see `principal`; 0 for other classes. None where none is cut.
     least_share : float, default=0.0
         As for `AbstractLayer.fused`.
-    ranks : Ranks, default=ALONE
-        Processes with the other classes, where not all are here: samples are moved by all, and
-        memberships, logits, spread and C tell of the classes that are here.
     """
 
     E: Tensor
@@ -189,7 +185,6 @@ class LowRankLayer(AbstractLayer):
     rate: Rate
     left_out: Tensor | None = None
     least_share: float = 0.0
-    ranks: Ranks = ALONE
 
     @property
     def gamma(self) -> Tensor:
@@ -293,18 +288,16 @@ class LowRankLayer(AbstractLayer):
         dense = list(self.dense)
         torch.mm(Z, self.compression.reshape(g * d, d).mT, out=compressed.view(n, g * d))
         residuals[:, dense] = row_norms(compressed) / alphas[dense]
-        memberships, logits = estimate(residuals, self.coding, sharpness, self.ranks)
+        memberships, logits = estimate(residuals, self.coding, sharpness)
         weights = memberships.to(Z.dtype)
         alpha = self.coding.alpha
         pulled = torch.bmm((weights * self.gamma)[:, None, dense], compressed)[:, 0]
         # γ_j α_j = α, whatever the class
-        here = 1 if self.ranks.size == 1 else weights.sum(dim=1, keepdim=True)
-        in_factors = here - weights[:, dense].sum(dim=1, keepdim=True)
+        in_factors = 1 - weights[:, dense].sum(dim=1, keepdim=True)
         pulled.addcmul_(Z, in_factors, value=alpha)
         for stack, found in zip(self.stacks, pairs, strict=True):
             shares = weights[:, list(stack.classes)]
             found.pull_(pulled, shares, stack.B, -alpha, self._least_share(len(stack.B)))
-        self.ranks.sum_(pulled)
         spread = spread_of(memberships, residuals, pulled, alpha)
         move_by_(Z, torch.mm(Z, self.E).sub_(pulled), self.step)
         return Moved(memberships, logits, spread, self._least_behind(residuals, sharpness))

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from redunet.core.ranks import ALONE, Ranks
 from redunet.core.rate import Coding
 
 
@@ -97,17 +96,10 @@ def logits_of(residuals: Tensor, coding: Coding, confidence: Confidence) -> Tens
     return torch.where(residuals.isinf(), -torch.inf, residuals * -sharpness)
 
 
-def estimate(
-    residuals: Tensor, coding: Coding, confidence: Confidence, ranks: Ranks = ALONE
-) -> tuple[Tensor, Tensor]:
+def estimate(residuals: Tensor, coding: Coding, confidence: Confidence) -> tuple[Tensor, Tensor]:
     """Memberships and their logits, each (n, k), from ‖(I − Q_j) z‖, (n, k).
 
-    An infinite residual stands for a class that is left out: its membership is 0. So does one
-    of a class that is in another of the processes, which has its membership.
+    An infinite residual stands for a class that is left out: its membership is 0.
     """
     logits = logits_of(residuals, coding, confidence)
-    if ranks.size == 1:
-        return torch.softmax(logits, dim=1), logits
-    highest = ranks.max_(logits.amax(dim=1, keepdim=True))
-    memberships = (logits - highest).exp_()
-    return memberships.div_(ranks.sum_(memberships.sum(dim=1, keepdim=True))), logits
+    return torch.softmax(logits, dim=1), logits

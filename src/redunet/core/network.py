@@ -18,10 +18,8 @@ from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.layers import GivenLayers, LayerSequence, moments_before, no_layers
 from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
-from redunet.core.ranks import smallest
 from redunet.core.rate import Coding, Rate
 from redunet.core.second_moments import SecondMoments
-from redunet.core.share import Share
 from redunet.errors import DataError
 
 
@@ -141,7 +139,7 @@ class ReduNet:
         out = list(self._move(inside, sharpness, batch_bytes))
         if not out:
             return Z.new_empty(0, len(Z), len(self.labels))
-        return self.layers.ranks.sum_(torch.stack(out))
+        return torch.stack(out)
 
     def _move(
         self,
@@ -157,7 +155,6 @@ class ReduNet:
             if space is None:
                 row_bytes = layer.sample_space(1).nbytes
                 rows = max(1, min(len(Z), batch_bytes // max(1, row_bytes)))
-                rows = smallest(self.layers.ranks, rows)  # all processes take the same batches
                 space = layer.sample_space(rows)
             parts = torch.split(Z, rows)
             among = None if index in (0, last) else possible
@@ -180,7 +177,6 @@ def build_network(
     Sigma: Tensor | None = None,
     means: Tensor | None = None,
     first: SecondMoments | None = None,
-    share: Share | None = None,
 ) -> ReduNet:
     """The network of given class moments.
 
@@ -200,9 +196,6 @@ def build_network(
         ``moments``: after a linear map such as `Whitening`.
     first : SecondMoments, default=None
         Those of ``moments``, where they were made before in this dtype and on this device.
-    share : Share, default=None
-        Which classes ``moments`` are of, where others are in other processes. All processes
-        build their part of the same network, and have to use it together.
 
     Returns
     -------
@@ -218,17 +211,16 @@ def build_network(
     """
     if not len(moments):
         raise DataError("expected at least one class, got none: learn some samples first")
-    everyone = share or Share.of(moments)
     if Sigma is None:
-        first = first or SecondMoments.of(moments, dtype, device, share)
+        first = first or SecondMoments.of(moments, dtype, device)
         means = moments.means(dtype, device)
     else:
-        first, device = SecondMoments.of_matrices(Sigma, moments.allocate, share), str(Sigma.device)
-    if means is not None:
-        means = everyone.rows(means if first.space is None else first.space.rows(means)[0])
-    coding = Coding(everyone.counts, moments.n_features, eps)
+        first, device = SecondMoments.of_matrices(Sigma, moments.allocate), str(Sigma.device)
+    if means is not None and first.space is not None:
+        means = first.space.rows(means)[0]
+    coding = Coding(moments.counts, moments.n_features, eps)
     layers = LayerStream(first, coding, schedule, keep, means, device)
-    return ReduNet(everyone.labels, everyone.counts, eps, schedule, layers)
+    return ReduNet(moments.labels, moments.counts, eps, schedule, layers)
 
 
 def extend_network(

@@ -70,13 +70,11 @@ class PairwiseDiscriminant:
         ridge : float
             ρ as a share of the mean eigenvalue of each W_ij, tr W_ij / d.
         """
-        last, d = network.layers.last, network.layers.last.n_features
+        last = network.layers.last
         means, least = network.last_means().to(torch.float64), rounding(last.Sigma.dtype)
 
         def second_moment(j: int) -> Tensor:
-            for own in last.select([j]).full():
-                return last.ranks.sum_(own.to(means))  # which may wait on the CPU for a GPU
-            return last.ranks.sum_(means.new_zeros(d, d))  # another process has it
+            return last.select([j]).full()[0].to(means)  # which may wait on the CPU for a GPU
 
         return cls.solve(second_moment, means, network.counts, ridge, least)
 

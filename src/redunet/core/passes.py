@@ -72,7 +72,7 @@ class Pass:
     def _replayed(self) -> _Replay | None:
         """The work on the matrices, where all classes have one and starting it takes longest."""
         now = self.now
-        if now.stacks or now.ranks.size > 1 or now.layer_bytes > REPLAYED:
+        if now.stacks or now.layer_bytes > REPLAYED:
             return None
         out = self._new_operators() if self._operators is None else self._operators
         constants = self._shifts, self._gamma_dense, self._counts_dense
@@ -81,12 +81,12 @@ class Pass:
     def layer(self, step: float) -> AbstractLayer:
         """The layer that raises the rate reduction of the moments as they are."""
         self.now = self.now.on(self._shifts.device)
-        coding, now, ranks = self._coding, self.now, self.now.ranks
+        coding, now = self._coding, self.now
         if self._replay is None:
             out = self._new_operators() if self._operators is None else self._operators
             rows = [stack.rows for stack in now.stacks]
             scratch = self._workspace.first
-            found = operators_(now.Sigma, rows, self._shifts, out, scratch, ranks)
+            found = operators_(now.Sigma, rows, self._shifts, out, scratch)
         else:
             found, out = self._replay.invert(), self._replay.out
             out = copied(out, now.allocate) if self._operators is None else out
@@ -98,14 +98,11 @@ class Pass:
             M.append(inverse)
             rates |= zip(stack.classes, log_dets, strict=True)
         R_c = sum(coding.gamma[j] * rates[j] for j in sorted(rates))
-        if ranks.size > 1:  # R by one of them: on other processors it may have other last bits
-            parts = torch.tensor([R if ranks.rank == 0 else 0.0, R_c], dtype=torch.float64)
-            R, R_c = ranks.sum_(parts).tolist()
         rate = Rate(0.5 * R, 0.5 * R_c)
         self._made = E, C, inverses, _ = out[0], out[1:], tuple(M), step
-        if not now.stacks and ranks.size == 1:
+        if not now.stacks:
             return Layer(E, C, coding, step, rate)
-        return LowRankLayer(E, now.dense, C, now.stacks, inverses, coding, step, rate, ranks=ranks)
+        return LowRankLayer(E, now.dense, C, now.stacks, inverses, coding, step, rate)
 
     def move(self) -> None:
         """Move the moments by the layer that was made of them last."""

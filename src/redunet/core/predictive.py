@@ -52,17 +52,16 @@ def new_samples(
     dense, held, drawn = set(first.dense), first.held(), {}
     for j, width in first.widths().items():
         if j in chosen:
-            along = normal(width)  # of classes in other processes too: all draw the same numbers
+            along = normal(width)
             if j in dense:
                 drawn[j] = along @ _root(held[j], means[j], counts[j]).mT
-            elif j in held:
+            else:
                 drawn[j] = _centred(along, held[j], means[j], counts[j])
     rows = []
     for j in chosen:
         heavy = (normal(DEGREES).square().sum(dim=1, keepdim=True) / DEGREES).rsqrt_()
-        elsewhere = means.new_zeros(size, means.shape[1])
-        rows.append(means[j] + heavy * drawn[j] if j in drawn else elsewhere)
-    Z = first.ranks.sum_(torch.cat(rows))
+        rows.append(means[j] + heavy * drawn[j])
+    Z = torch.cat(rows)
     Z = Z if first.space is None else first.space.directions(Z.mT).mT
     classes = torch.tensor(chosen, device=Z.device).repeat_interleave(size)
     return torch.nn.functional.normalize(Z, dim=1).to(first.Sigma.dtype), classes

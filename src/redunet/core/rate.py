@@ -38,7 +38,6 @@ from redunet.core.linalg import (
     stacks,
 )
 from redunet.core.parallel import on_threads
-from redunet.core.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,6 @@ def operators_(
     shifts: Tensor,
     out: Tensor,
     scratch: Tensor,
-    ranks: Ranks = ALONE,
 ) -> Tensor:
     """E and some C_j into ``out``.
 
@@ -154,8 +152,6 @@ def operators_(
         1/α, then 1/α_j of the classes in Sigma, in its dtype and on its device.
     out, scratch
         As for `operators`.
-    ranks : Ranks, default=ALONE
-        Processes with the other classes.
 
     Returns
     -------
@@ -163,7 +159,7 @@ def operators_(
         log det(Σ + I/α), then log det(Σ_j + I/α_j), for `volumes`.
     """
     parts = list(stacks(out))
-    threads = min(side_by_side(Sigma), len(scratch)) if ranks.size == 1 else 1
+    threads = min(side_by_side(Sigma), len(scratch))
 
     def inverted(place: int) -> list[Tensor]:
         log_dets: list[Tensor] = []
@@ -174,7 +170,6 @@ def operators_(
                 sum_over_classes(Sigma, A[0])
                 for B in rows:
                     lower_product_(A[0], B.mT, B.mT, beta=1.0)
-                ranks.sum_(A[0])
                 classes = A[1:]
             classes.copy_(Sigma[part.stop - 1 - len(classes) : part.stop - 1])
             A.diagonal(dim1=-2, dim2=-1).add_(shifts[part, None])

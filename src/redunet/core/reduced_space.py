@@ -19,7 +19,6 @@ from redunet.core.layer import AbstractLayer
 from redunet.core.linalg import mirror_
 from redunet.core.memberships import Confidence, Moved
 from redunet.core.moments import ClassMoments
-from redunet.core.ranks import ALONE, Ranks
 from redunet.core.rate import Coding, Rate
 
 REDUCED_UP_TO = 0.95
@@ -45,23 +44,14 @@ class ReducedSpace:
     basis: Tensor | None
 
     @classmethod
-    def of(
-        cls, moments: ClassMoments, device: str = "cpu", ranks: Ranks = ALONE
-    ) -> ReducedSpace | None:
-        """The space of the samples of all classes; None where it is hardly smaller than d.
-
-        Where other processes have other classes, no directions are left out but features: a basis
-        of few directions would be one of few samples, which one process has room for.
-        """
+    def of(cls, moments: ClassMoments, device: str = "cpu") -> ReducedSpace | None:
+        """The space of the samples of all classes; None where it is hardly smaller than d."""
         d = moments.n_features
         has = torch.zeros(d, dtype=torch.bool)
         for label in moments:
             has |= moments[label].diagonal != 0
-        has = ranks.max_(has.to(torch.uint8)).bool()
         features = has.nonzero()[:, 0].to(device)
-        basis = None
-        if ranks.size == 1:
-            basis = _basis(moments, features, int(REDUCED_UP_TO * len(features)))
+        basis = _basis(moments, features, int(REDUCED_UP_TO * len(features)))
         size = len(features) if basis is None else basis.shape[1]
         return cls(d, features, basis) if size + 1 <= REDUCED_UP_TO * d else None
 

@@ -106,7 +106,6 @@ class Residuals:
         Returns
         -------
         Tensor of shape (n, k), float64, within [0, 1]
-            1 for classes that another process has.
         """
         space = self.first.space
         X = _with_constant(Z if space is None else space.rows(Z)[0])
@@ -124,7 +123,7 @@ class Residuals:
 
     def nearest(self, Z: Tensor) -> Tensor:
         """The smallest residual of each sample over all classes: Tensor of shape (n,)."""
-        return self.first.ranks.max_(-self(Z).amin(dim=1)).neg_()
+        return self(Z).amin(dim=1)
 
     def added(self, residuals: Tensor) -> Tensor:
         """Nats that samples add to the code of a class, from their residuals."""
@@ -157,7 +156,6 @@ class Residuals:
             left = float((1 - h.mean()).clamp(min=1e-9))
             corrected = (h / h.mean()).pow(min(1 / left, STEEPEST)) * (h.mean() / left / alphas[j])
             out[j] = corrected.clamp(0, 1).cpu()
-        out = self.first.gathered(out)
         weights = torch.tensor(counts, dtype=torch.float64)[:, None].expand_as(out)
         return out, weights / weights.sum()
 

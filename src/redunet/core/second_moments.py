@@ -20,10 +20,7 @@ from redunet.core.factors import gram_eigenvectors
 from redunet.core.linalg import add_identity
 from redunet.core.low_rank import Stack, stacked
 from redunet.core.moments import ClassMoments, Label
-from redunet.core.ranks import ALONE, Ranks
 from redunet.core.reduced_space import ReducedSpace
-from redunet.core.share import FACTORED_UP_TO as FACTORED_UP_TO
-from redunet.core.share import Share
 
 DRAWN_PER_CLASS = 8
 """Samples that are drawn of a class, at least."""
@@ -31,6 +28,10 @@ DRAWN_PER_CLASS = 8
 LARGEST_ON_GPU = 2**30
 """Bytes of matrices, or of factors, that stay on a GPU while it has others to work with; more wait
 in the memory of the CPU."""
+
+FACTORED_UP_TO = 0.4
+"""A class of a rank up to this share of d is built and applied faster as a factor. By operations
+alone it would be 0.69 in layers and 0.5 in answers; chosen by hand below both."""
 
 _SUMMED = 2**26
 """Numbers of factors that are brought into float64 at a time."""
@@ -41,7 +42,7 @@ LEAST_SHARE = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """Second moments of all classes, or of those of this process, as matrices or as factors.
+    """Second moments of all classes, as matrices or as factors.
 
     Parameters
     ----------
@@ -55,8 +56,6 @@ class SecondMoments:
         What the moments lie within.
     allocate : Allocate, default=in_memory
         Memory for matrices of classes, also for those that are made of these.
-    share : Share, default=None
-        Which classes these are, where others are in other processes.
     """
 
     dense: tuple[int, ...]
@@ -64,22 +63,16 @@ class SecondMoments:
     stacks: tuple[Stack, ...] = ()
     space: ReducedSpace | None = None
     allocate: Allocate = in_memory
-    share: Share | None = None
 
     @classmethod
-    def of_matrices(
-        cls, Sigma: Tensor, allocate: Allocate = in_memory, share: Share | None = None
-    ) -> SecondMoments:
+    def of_matrices(cls, Sigma: Tensor, allocate: Allocate = in_memory) -> SecondMoments:
         """Those given as matrices, (k, d, d)."""
-        places = tuple(range(len(Sigma))) if share is None else share.own
-        return cls(places, Sigma, allocate=allocate, share=share)
+        return cls(tuple(range(len(Sigma))), Sigma, allocate=allocate)
 
     @classmethod
-    def of(
-        cls, moments: ClassMoments, dtype: torch.dtype, device: str, share: Share | None = None
-    ) -> SecondMoments:
+    def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> SecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
-        return UnreadMoments.of(moments, dtype, device, share).placed()
+        return UnreadMoments.of(moments, dtype, device).placed()
 
     def on(self, device: torch.device) -> SecondMoments:
         """The same with its matrices and factors on a device."""
@@ -93,7 +86,7 @@ class SecondMoments:
         return replace(self, stacks=stacks)
 
     def select(self, classes: Iterable[int]) -> SecondMoments:
-        """Those of some classes, as far as they are here."""
+        """Those of some classes."""
         wanted = set(classes)
         rows = [row for row, j in enumerate(self.dense) if j in wanted]
         stacks = []
@@ -105,19 +98,14 @@ class SecondMoments:
         return replace(self, dense=dense, Sigma=self.Sigma[rows], stacks=tuple(stacks))
 
     @property
-    def ranks(self) -> Ranks:
-        """The processes that have the other classes."""
-        return ALONE if self.share is None else self.share.ranks
-
-    @property
     def places(self) -> list[int]:
-        """The indices of the classes that are here, ascending."""
+        """The indices of the classes, ascending."""
         return sorted([*self.dense, *(j for stack in self.stacks for j in stack.classes)])
 
     @property
     def n_classes(self) -> int:
-        """k, of both kinds, in all processes."""
-        return len(self.places) if self.share is None else len(self.share.labels)
+        """k, of both kinds."""
+        return len(self.places)
 
     @property
     def n_features(self) -> int:
@@ -137,7 +125,7 @@ class SecondMoments:
         return (len(self.dense) + 1) * s * s + inner
 
     def full(self) -> Tensor:
-        """Second moments of the classes that are here as matrices: a copy, (k, d, d)."""
+        """Second moments of the classes as matrices: a copy, (k, d, d)."""
         s, row = self.Sigma.shape[-1], {j: row for row, j in enumerate(self.places)}
         out = on_device(self.allocate, (len(row), s, s), self.Sigma.dtype, self.Sigma.device)
         out[[row[j] for j in self.dense]] = self.Sigma
@@ -162,7 +150,6 @@ class SecondMoments:
             for some in torch.split(stack.rows, max(1, _SUMMED // total.shape[-1])):
                 rows = some.to(total)
                 total.addmm_(rows.mT, rows)
-        self.ranks.sum_(total)
         return total if self.space is None else self.space.to_all(total)
 
     def within(self, P: Tensor) -> Tensor:
@@ -175,28 +162,20 @@ class SecondMoments:
             for some in stack.parts():
                 along = some.B.to(P) @ inside
                 out[list(some.classes)] = along.mT @ along
-        self.ranks.sum_(out)
         return (out + out.mT) / 2
 
-    def gathered(self, rows: Tensor) -> Tensor:
-        """Rows of all classes, (k, ...), of which each process knows those of its own."""
-        return rows if self.share is None else self.ranks.sum_(self.share.rows(rows[self.places]))
-
     def widths(self) -> dict[int, int]:
-        """The dimensions of each class, of all processes: those of the space, or of its factor.
+        """The dimensions of each class: those of the space, or of its factor.
 
         Classes with a matrix come first, then the others by their ranks.
         """
         s = self.Sigma.shape[-1]
-        held = torch.zeros(self.n_classes, dtype=torch.int64)
-        for stack in self.stacks:
-            held[list(stack.classes)] = stack.B.shape[1]
-        factors = [(r, j) for j, r in enumerate(self.ranks.sum_(held).tolist()) if r]
+        factors = [(stack.B.shape[1], j) for stack in self.stacks for j in stack.classes]
         others = {j: r for r, j in sorted(factors)}
         return {j: s for j in range(self.n_classes) if j not in others} | others
 
     def held(self) -> dict[int, Tensor]:
-        """What is here of each class, by index: Σ_j, or B with Bᵀ B = Σ_j."""
+        """Σ_j of each class by its index, or B with Bᵀ B = Σ_j."""
         held = dict(zip(self.dense, self.Sigma, strict=True))
         for stack in self.stacks:
             held |= zip(stack.classes, stack.B, strict=True)
@@ -222,16 +201,14 @@ class SecondMoments:
         for j, width in self.widths().items():
             if j not in chosen:
                 continue
-            along, A = normal(width), held.get(j)
-            if A is None:  # another process has it
-                drawn.append(along.new_zeros(size, s))
-            elif j in dense:
+            along, A = normal(width), held[j]
+            if j in dense:
                 noise = LEAST_SHARE * float(A.diagonal().mean())
                 factor, _ = torch.linalg.cholesky_ex(add_identity(A.clone(), noise))
                 drawn.append(along @ factor.mT)
             else:
                 drawn.append(along @ A)
-        Z = self.ranks.sum_(torch.cat(drawn)[:n])
+        Z = torch.cat(drawn)[:n]
         Z = Z if self.space is None else self.space.directions(Z.mT).mT
         return torch.nn.functional.normalize(Z, dim=1)
 
@@ -292,14 +269,12 @@ class UnreadMoments(SecondMoments):
     wide: ReducedSpace | None
 
     @classmethod
-    def of(
-        cls, moments: ClassMoments, dtype: torch.dtype, device: str, share: Share | None = None
-    ) -> UnreadMoments:
+    def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> UnreadMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
-        space = ReducedSpace.of(moments, device, ALONE if share is None else share.ranks)
+        space = ReducedSpace.of(moments, device)
         size = moments.n_features if space is None else space.size
         factors, dense = {}, {}
-        for j, label in zip(share.own if share else range(len(moments)), moments, strict=True):
+        for j, label in enumerate(moments):
             F = moments.factor_of(label, int(FACTORED_UP_TO * size), device)
             if F is None:
                 dense[j] = label
@@ -311,7 +286,6 @@ class UnreadMoments(SecondMoments):
             stacked(factors),
             None if space is None else space.to(dtype, device),
             moments.allocate,
-            share,
             moments=moments,
             labels=tuple(dense.values()),
             device=device,
@@ -358,7 +332,7 @@ class UnreadMoments(SecondMoments):
         for out, label in zip(Sigma, self.labels, strict=True):
             Sigma_j = self.moments.Sigma_of(label, self.device)
             out.copy_(Sigma_j if self.wide is None else self.wide.second_moment(Sigma_j))
-        return SecondMoments(self.dense, Sigma, self.stacks, self.space, self.allocate, self.share)
+        return SecondMoments(self.dense, Sigma, self.stacks, self.space, self.allocate)
 
 
 def _sum(values: Tensor) -> float:

@@ -89,7 +89,7 @@ class Subspaces:
         moments, n_components, n_values
             As for `principal_subspaces`.
         classes : sequence of int, default=None
-            The indices of some classes; None means all of all processes.
+            The indices of some classes; None means all.
         """
         chosen = range(moments.n_classes) if classes is None else classes
         row = {j: row for row, j in enumerate(chosen)}
@@ -101,8 +101,6 @@ class Subspaces:
             spectra[row[j], : len(values)] = (values / trace).clamp(min=0)
             bases[row[j], : basis.shape[1]] = basis.mT
             sizes[row[j]] = basis.shape[1]
-        for found in (spectra, bases, sizes):
-            moments.ranks.sum_(found)
         return cls(spectra, [B[:size].mT for B, size in zip(bases, sizes.tolist(), strict=True)])
 
     def angles(self, i: int, j: int) -> Tensor:

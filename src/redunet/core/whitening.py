@@ -23,11 +23,10 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import on_device
-from redunet.core.covariance import in_float64, mean_variance, sum_of_scatters
+from redunet.core.covariance import covariance, in_float64, mean_variance
 from redunet.core.factors import inverse_root
 from redunet.core.linalg import add_identity
 from redunet.core.moments import ClassMoments
-from redunet.core.share import Share
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,6 @@ class Whitening:
         moments: ClassMoments,
         ridge: float,
         device: str = "cpu",
-        share: Share | None = None,
     ) -> Whitening:
         """The map of given class moments.
 
@@ -59,12 +57,9 @@ class Whitening:
             ρ as a share of the mean eigenvalue of W, tr W / d. Where nothing
             varies within classes, W = 0 and A = I.
         device : str, default="cpu"
-        share : Share, default=None
-            Which classes these are, where others are in other processes.
         """
         means, S = in_float64(moments, device)
-        share = share or Share.of(moments)
-        W = share.ranks.sum_(sum_of_scatters(S, means, moments.counts)).div_(sum(share.counts))
+        W = covariance(S, means, moments.counts)
         mean = mean_variance(W)
         if mean <= 0:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))

@@ -119,7 +119,7 @@ def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     if probes is not None:
         fused.answer(probes, scores_to_compare(model.readout_), same_label)
     return {
-        "fusions": {**fused.summary(), "processes": layers.ranks.size},
+        "fusions": fused.summary(),
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],
         "delta_R": [rate.delta_R for rate in rates],

@@ -1,4 +1,4 @@
-"""Several processes that build and answer together, each with some of the classes.
+"""Processes that exchange sums of tensors.
 
 They are started by ``torchrun``, or by anything else that sets what PyTorch reads: RANK,
 WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
@@ -18,9 +18,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from redunet.core.ranks import ALONE, Ranks
 from redunet.errors import GroupError, SettingsError
-from redunet.estimators.sharing import together
 
 FIRST_MEETING = timedelta(minutes=1)
 """How long a process waits for the others to appear."""
@@ -33,7 +31,33 @@ one that does not answer any more. It has to be longer than a layer takes."""
 _meetings = itertools.count()
 
 
-class TorchRanks:
+class Ranks:
+    """The processes of a group, as one of them sees them; this class is one process alone.
+
+    All processes call the same methods in the same order, with tensors of the same shape and
+    dtype, and all get the same result.
+
+    Attributes
+    ----------
+    rank : int
+        The number of this process, from 0 on.
+    size : int
+        The number of processes.
+    """
+
+    rank = 0
+    size = 1
+
+    def sum_(self, part: Tensor) -> Tensor:
+        """Turn the part of this process into the sum over all processes, in place."""
+        return part
+
+    def max_(self, part: Tensor) -> Tensor:
+        """Turn the part of this process into the largest of all processes, in place."""
+        return part
+
+
+class TorchRanks(Ranks):
     """The processes of a group of ``torch.distributed``.
 
     Parameters
@@ -80,12 +104,7 @@ class TorchRanks:
 
 @contextmanager
 def group() -> Iterator[Ranks]:
-    """Build and answer together with other processes, within the block.
-
-    All processes run the same program on the same data. In the block `ReduNetClassifier.load`
-    reads, in each process, the moments of its share of the classes. Models that were learnt
-    in the process itself are built and asked together as well. All have to be asked for the same,
-    in the same order, and all get the same answer.
+    """Connect to the other processes of a group, within the block.
 
     Yields
     ------
@@ -95,18 +114,12 @@ def group() -> Iterator[Ranks]:
 
     Examples
     --------
-    ``torchrun --nproc-per-node 4 program.py``, with program.py::
-
-        from redunet import ReduNetClassifier
-        from redunet.distributed import group
-
-        with group() as ranks:
-            labels = ReduNetClassifier.load("birds.safetensors").predict(X)
-            if ranks.rank == 0:
-                print(labels)
+    >>> with group() as ranks:  # started without torchrun
+    ...     print(ranks.rank, ranks.size)
+    0 1
     """
     if not dist.is_initialized() and os.environ.get("WORLD_SIZE", "1") == "1":
-        yield ALONE
+        yield Ranks()
         return
     by_nccl = _by_nccl()
     backend = "cpu:gloo,cuda:nccl" if by_nccl else "gloo"
@@ -116,9 +129,7 @@ def group() -> Iterator[Ranks]:
     else:
         _begin(backend)
     try:
-        ranks = TorchRanks(by_nccl, members)
-        with together(ranks):
-            yield ranks
+        yield TorchRanks(by_nccl, members)
     finally:
         dist.destroy_process_group(members)
 

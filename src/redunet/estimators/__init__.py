@@ -25,8 +25,6 @@ from redunet.estimators.nearest_mean import NearestMean
 from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
 from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
 from redunet.estimators.ridge import Ridge
-from redunet.estimators.shared_file import load_share
-from redunet.estimators.sharing import current
 
 __all__ = [
     "CLOSED_FORM",
@@ -135,11 +133,7 @@ def load(
     >>> load(path)
     Ridge()
     """
-    ranks = current()
-    if ranks.size == 1:
-        read = Model.load(path, _checked)
-    else:
-        read = load_share(path, _checked_network, ranks)
+    read = Model.load(path, _checked)
     model = kind_of(read.settings)._restored(read)
     here = {"device": device, "memory": memory}
     own = model.get_params(deep=False)
@@ -150,16 +144,6 @@ def load(
 def _checked(settings: Any) -> dict[str, Any]:
     """The settings in a file, checked."""
     return kind_of(settings)._made_with(settings)._plain_settings()
-
-
-def _checked_network(settings: Any) -> dict[str, Any]:
-    """The same of a network; others have nothing to share among processes but sums."""
-    if kind_of(settings) is not ReduNetClassifier:
-        raise SettingsError(
-            f"expected the model of a network in a group of processes, got {settings['kind']!r}: "
-            f"use one process"
-        )
-    return _checked(settings)
 
 
 def kind_of(settings: Any) -> type[Estimator]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -30,8 +29,6 @@ from redunet.estimators.settings import (
     Settings,
     parse_memory,
 )
-from redunet.estimators.shared_file import load_share
-from redunet.estimators.sharing import current, refuse_group
 from redunet.estimators.tuning import Tuning, tune
 from redunet.estimators.unlabelled import LearnsUnlabelled
 from redunet.estimators.use import Use
@@ -270,7 +267,6 @@ class ReduNetClassifier(
         self
             With the settings chosen, and ``tuning_``: what was tried.
         """
-        refuse_group("tune")
         found = tune(self, X, y, budget=budget, search=search, progress=progress)
         self.set_params(**found.chosen)
         self.tuning_ = found
@@ -330,14 +326,6 @@ class ReduNetClassifier(
         run = RunSettings.of(self)
         memory = parse_memory(run.memory)
         return Use(type(self).__name__, state, self._settings(), run.device, memory, run.exact)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model from a file; a group of processes shares its classes among them."""
-        ranks = current()
-        if ranks.size == 1:
-            return super().load(path)
-        return cls._restored(load_share(path, lambda v: cls._made_with(v)._plain_settings(), ranks))
 
     @classmethod
     def name(cls) -> str:

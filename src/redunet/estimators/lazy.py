@@ -11,16 +11,12 @@ from redunet.core.fused_network import FusedNetwork
 from redunet.core.fusion_choice import candidates, fuse
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
-from redunet.core.ranks import largest
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments, UnreadMoments
-from redunet.core.share import Share
-from redunet.core.shared_readouts import shared_read_out
 from redunet.core.whitening import Whitening
 from redunet.estimators.settings import Settings
-from redunet.estimators.sharing import current, shared
 from redunet.estimators.state import Kept, State
 
 
@@ -38,9 +34,7 @@ class Network:
     whitening : Whitening, or None
         Before the first layer.
     moments : ClassMoments
-        That it was built from: of all classes, or of those of this process.
-    share : Share, or None
-        In the second case.
+        That it was built from.
     kept : Kept
         The read-out, which is dropped with the network.
     """
@@ -48,25 +42,23 @@ class Network:
     network: ReduNet
     whitening: Whitening | None
     moments: ClassMoments
-    share: Share | None
     kept: Kept = field(default_factory=Kept)
 
     @classmethod
     def of(cls, state: State, settings: Settings, device: str, memory: int) -> Network:
         """The network, built when first needed; layers are kept where they fit the memory."""
         about = settings.whitening, settings.eps, settings.schedule, settings.dtype
-        key = (*about, device, memory, current())
+        key = (*about, device, memory)
         return state.kept.get("network", key, lambda: cls._build(state, settings, device, memory))
 
     @classmethod
     def _build(cls, state: State, settings: Settings, device: str, memory: int) -> Network:
-        moments, share = shared(state.total, state.part)
-        ranks = current()
+        moments = state.total
         whitening = Sigma = means = first = None
         if settings.whitening is None:
-            first = cls._first(state, settings, device, memory, moments, share)
+            first = cls._first(state, settings, device, memory, moments)
         else:
-            whitening = Whitening.from_moments(moments, settings.whitening, device, share)
+            whitening = Whitening.from_moments(moments, settings.whitening, device)
             Sigma, means = whitening.moments(moments, settings.torch_dtype)
         network = build_network(
             moments,
@@ -78,11 +70,10 @@ class Network:
             Sigma=Sigma,
             means=means,
             first=first,
-            share=share,
         )
         layers = network.layers
-        if largest(ranks, layers.n_bytes) <= memory:  # all processes keep them, or none
-            return cls(replace(network, layers=layers.keeping()), whitening, moments, share)
+        if layers.n_bytes <= memory:
+            return cls(replace(network, layers=layers.keeping()), whitening, moments)
         k, d = len(moments), moments.n_features
         state.warn_once(
             f"{settings.n_layers} layers take {layers.n_bytes / 1e9:.3g} GB, more than memory="
@@ -91,7 +82,7 @@ class Network:
             f"raise memory to keep them, or predict many samples in one call",
             StreamingWarning,
         )
-        return cls(network, whitening, moments, share)
+        return cls(network, whitening, moments)
 
     @staticmethod
     def _first(
@@ -100,18 +91,15 @@ class Network:
         device: str,
         memory: int,
         moments: ClassMoments,
-        share: Share | None,
     ) -> SecondMoments:
         """Second moments before the first layer; networks of other settings begin with the same.
 
         Where the layers do not fit the memory, no copy of the moments is kept for them either; on
         a GPU one is, which takes less time to come there than the integers.
         """
-        key, dtype = (settings.dtype, device, current()), settings.torch_dtype
-        unread = state.kept.get(
-            "unread", key, lambda: UnreadMoments.of(moments, dtype, device, share)
-        )
-        fits = largest(current(), settings.n_layers * unread.layer_bytes) <= memory
+        key, dtype = (settings.dtype, device), settings.torch_dtype
+        unread = state.kept.get("unread", key, lambda: UnreadMoments.of(moments, dtype, device))
+        fits = settings.n_layers * unread.layer_bytes <= memory
         if device == "cpu" and not fits:
             return unread
         return state.kept.get("first", key, lambda: unread.placed())
@@ -121,8 +109,6 @@ class Network:
 
         def made() -> FusedNetwork:
             network, most = self.network, 0 if self._too_large(settings, memory) else memory // 2
-            if self.share is not None:  # fusions would have to be chosen by all processes
-                return FusedNetwork(network, settings.confidence)
             fusions = self.kept.get(
                 "fusions", None, lambda: candidates(network, most) if most else []
             )
@@ -144,23 +130,22 @@ class Network:
         """What measures how far samples are from classes, in the features before any map."""
 
         def made() -> Residuals:
-            moments, share = self.moments, self.share or Share.of(self.moments)
+            moments = self.moments
             if self.whitening is None:
                 first = self.network.layers.first  # the network's own, and so in memory once
             else:
-                first = SecondMoments.of(moments, settings.torch_dtype, device, self.share)
-            means = share.rows(moments.means(device=device))
-            return Residuals.of(first, means, share.counts, settings.eps, memory // 2)
+                first = SecondMoments.of(moments, settings.torch_dtype, device)
+            means = moments.means(device=device)
+            return Residuals.of(first, means, moments.counts, settings.eps, memory // 2)
 
         return self.kept.get("residuals", memory, made)
 
     def readout(self, settings: Settings, n_components: int) -> Readout:
         """The read-out of the network's last moments."""
-        make = read_out if self.share is None else shared_read_out
         return self.kept.get(
             "readout",
             (settings.readout, n_components, settings.ridge),
-            lambda: make(self.network, settings.readout, n_components, settings.ridge),
+            lambda: read_out(self.network, settings.readout, n_components, settings.ridge),
         )
 
     def temperature(self, settings: Settings, n_components: int, memory: int, exact: bool) -> float:

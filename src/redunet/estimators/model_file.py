@@ -20,7 +20,6 @@ from redunet.estimators import storage
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
-from redunet.estimators.sharing import refuse_part
 from redunet.estimators.state import State
 
 SELF_LABELLED = "self_labelled."
@@ -44,17 +43,14 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; equal models give equal files, to the byte."""
-        refuse_part(self.state.part, "save")
         storage.save(path, *self._state())
 
     def to_bytes(self) -> bytes:
         """The bytes of the file."""
-        refuse_part(self.state.part, "save")
         return storage.encode(*self._state())
 
     def sha256(self) -> str:
         """The sha256 of the file, which is never in memory as a whole."""
-        refuse_part(self.state.part, "save")
         return storage.sha256(*self._state())
 
     @classmethod

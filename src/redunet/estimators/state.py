@@ -21,7 +21,6 @@ from redunet.encoders import EncoderId
 from redunet.errors import DataError, ReduNetError
 from redunet.estimators.checked_input import Embedding
 from redunet.estimators.rejection import Calibration
-from redunet.estimators.sharing import Part, refuse_part
 from redunet.features import FeatureMap
 
 T = TypeVar("T")
@@ -81,9 +80,6 @@ class State:
         classes are among those of ``moments``.
     calibration : Calibration, default=None
         How novel validation samples were to these very moments.
-    part : Part, default=None
-        What is known of all classes, where the moments are of some, and other processes have
-        the others.
     kept : Kept
         What was computed from the moments.
     warned : set of type
@@ -97,7 +93,6 @@ class State:
     encoder: EncoderId | None = None
     self_labelled: ClassMoments | None = None
     calibration: Calibration | None = None
-    part: Part | None = None
     kept: Kept = field(default_factory=Kept)
     warned: set[type[Warning]] = field(default_factory=set)
 
@@ -109,14 +104,12 @@ class State:
     @property
     def counts(self) -> dict[Label, int]:
         """Samples that people labelled, by class, in the order of the labels."""
-        if self.part is not None:
-            return self.part.counts
         return dict(zip(self.moments.labels, self.moments.counts, strict=True))
 
     @property
     def labels(self) -> tuple[Label, ...]:
         """The classes, sorted."""
-        return self.moments.labels if self.part is None else tuple(self.part.counts)
+        return self.moments.labels
 
     @property
     def total(self) -> ClassMoments:
@@ -130,7 +123,6 @@ class State:
         self, moments: ClassMoments, self_labelled: ClassMoments | None = None
     ) -> State:
         """The state with other moments of the same input, and no calibration any more."""
-        refuse_part(self.part, "change")
         if not len(moments):
             raise DataError(
                 "expected at least one class to remain, but this would withdraw the last one: "
@@ -214,18 +206,13 @@ class Fitted(BaseEstimator):
     @property
     def self_labelled_counts_(self) -> dict[Label, int]:
         """The samples of each class that the model labelled itself; none of most."""
-        state = self._fitted()
-        if state.part is not None:
-            return state.part.self_labelled
-        own = state.self_labelled
+        own = self._fitted().self_labelled
         return {} if own is None else dict(zip(own.labels, own.counts, strict=True))
 
     @property
     def moments_(self) -> ClassMoments:
         """All that is remembered of the samples that were learnt with their labels."""
-        state = self._fitted()
-        refuse_part(state.part, "give the moments of")
-        return state.moments
+        return self._fitted().moments
 
     @property
     def self_labelled_(self) -> ClassMoments | None:
@@ -233,9 +220,7 @@ class Fitted(BaseEstimator):
 
         They are not part of ``moments_``, which is about the samples that people labelled.
         """
-        state = self._fitted()
-        refuse_part(state.part, "give the moments of")
-        return state.self_labelled
+        return self._fitted().self_labelled
 
     @property
     def rejection_calibrated_(self) -> bool:

@@ -9,7 +9,6 @@ from typing import TypeVar
 from redunet.core.widening import widened
 from redunet.errors import DataError, SettingsError
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.sharing import refuse_part
 from redunet.validation import whole_number
 
 AnyEstimator = TypeVar("AnyEstimator", bound=MomentEstimator)
@@ -48,7 +47,6 @@ def add_features(
     True
     """
     state = model._fitted()
-    refuse_part(state.part, "add features to")
     n_more = whole_number("n_more", n_more, least=1)
     if not model.learns_vectors:
         raise SettingsError(

@@ -4,9 +4,6 @@ Python raises KeyboardInterrupt wherever it happens to be. In a finaliser or a
 callback it is then ignored, and in the start-up of a compiled module it can
 become any other error. So the signal is also recorded here, and whoever looks
 at the record (each step of progress, and the end of the command) hears of it.
-
-Under torchrun several processes run one command. When one of them ends early, torchrun sends
-SIGTERM to the others, which stop as by Ctrl-C; one of them says so.
 """
 
 from __future__ import annotations
@@ -18,40 +15,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from redunet import torchrun
-
 _heard = False
 _begun = False
-_why = "stopped"
-_may_speak: Callable[[], bool] = torchrun.is_first_to_speak
-_signals: tuple[signal.Signals, ...] = (signal.SIGINT,)
 _outcome: str | Callable[[], str] = "nothing was changed"
 
 
 def listen() -> None:
     """Take Ctrl-C from now on; where the caller has it ignored, it stays ignored."""
-    global _signals
-    if torchrun.is_used():
-        _signals = (signal.SIGINT, signal.SIGTERM)
-    for one in _signals:
-        if signal.getsignal(one) is not signal.SIG_IGN:
-            signal.signal(one, _interrupt)
-            sys.unraisablehook = _unraisable
-
-
-def ask_before_speaking(may_speak: Callable[[], bool]) -> None:
-    """Say nothing about an interruption unless this gives True."""
-    global _may_speak
-    _may_speak = may_speak
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupt)
+        sys.unraisablehook = _unraisable
 
 
 def ignore() -> None:
     """Ignore Ctrl-C from now on: the command has ended, and what it says is final."""
     while True:
         try:
-            for one in _signals:
-                if signal.getsignal(one) is _interrupt:
-                    signal.signal(one, signal.SIG_IGN)
+            if signal.getsignal(signal.SIGINT) is _interrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
             return
         except KeyboardInterrupt:
             continue
@@ -90,7 +71,7 @@ def message(stop: BaseException | None = None) -> str:
     """What an interrupted command says."""
     if isinstance(stop, KeyboardInterrupt) and stop.args:
         return str(stop.args[0])
-    return f"{_why}; {state()}"
+    return f"stopped; {state()}"
 
 
 @contextmanager
@@ -119,29 +100,21 @@ def outcome(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def reset() -> None:
     """Begin another command in the same process."""
-    global _heard, _begun, _why, _outcome
-    _heard, _begun, _why, _outcome = False, False, "stopped", "nothing was changed"
+    global _heard, _begun, _outcome
+    _heard, _begun, _outcome = False, False, "nothing was changed"
 
 
 def _interrupt(signum: int, frame: Any) -> None:
-    record(signum)
+    global _heard
+    _heard = True
     if not _begun:
         end()
     raise KeyboardInterrupt
 
 
-def record(signum: int) -> None:
-    """Record a signal to stop."""
-    global _heard, _why
-    if signum == signal.SIGTERM and not _heard:
-        _why = "stopped, as another process of the group has ended"
-    _heard = True
-
-
 def end() -> NoReturn:
     """Say what an interrupted command says, and end the process at once."""
-    if _may_speak():
-        os.write(2, f"redunet: {message()}\n".encode())
+    os.write(2, f"redunet: {message()}\n".encode())
     os._exit(1)
 
 

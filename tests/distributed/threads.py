@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from redunet.estimators.sharing import together
+from redunet.distributed.group import Ranks
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Meeting:
         self.barrier = threading.Barrier(size, timeout=60)
 
 
-class ThreadRanks:
+class ThreadRanks(Ranks):
     def __init__(self, rank: int, size: int, meeting: Meeting) -> None:
         self.rank, self.size, self._meeting = rank, size, meeting
 
@@ -50,8 +50,7 @@ def on_threads(size: int, work: Callable[[ThreadRanks], T]) -> list[T]:
     def one(rank: int) -> T:
         ranks = ThreadRanks(rank, size, meeting)
         try:
-            with together(ranks):
-                return work(ranks)
+            return work(ranks)
         except BaseException:
             meeting.barrier.abort()
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ def main(folder: Path, device: str) -> None:
             model = ReduNetClassifier.load(folder / f"{name}.safetensors")
             sharded = ShardedClassifier(model.set_params(device=device), ranks)
             X = np.load(folder / f"{name}.npy")
-            found = {
+            found: dict[str, Any] = {
                 "labels": sharded.predict(X),
                 "scores": sharded.decision_function(X),
                 "features": sharded.transform(X),

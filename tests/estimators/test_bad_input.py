@@ -103,7 +103,7 @@ BAD_X: dict[str, tuple[Any, type[Exception], str]] = {
     "complex": (X * 1j, ValueError, "Complex data not supported"),
     "sparse": (scipy.sparse.csr_array(X), TypeError, "Sparse data.*toarray"),
     "sparse-matrix": (scipy.sparse.csr_matrix(X), TypeError, "Sparse data.*toarray"),
-    "mixed-names": (pd.DataFrame(X, columns=[*"abcde", 6]), TypeError, "'int', 'str'"),
+    "mixed-names": (pd.DataFrame(X, columns=[*"abcde", 6]), TypeError, "all str, got int and str"),
 }
 TOO_MANY = np.repeat(X, 2, axis=1)
 

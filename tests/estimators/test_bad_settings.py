@@ -419,7 +419,7 @@ def test_an_interruption_in_the_middle_leaves_the_model(
         return unit_grid(rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr("redunet.estimators.checked_input.unit_grid", interrupted)
+        patch.setattr("redunet.estimators.inputs.unit_grid", interrupted)
         with pytest.raises(error):
             getattr(model, method)(many, labels)
     assert calls == [8192, 308]

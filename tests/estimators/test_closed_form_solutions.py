@@ -25,7 +25,7 @@ from redunet import ReduNetClassifier
 from redunet.core.covariance import LEAST_VARIANCE, in_float64, scatters
 from redunet.core.grid import GRID, unit_rows
 from redunet.estimators import LinearDiscriminant, NearestMean, QuadraticDiscriminant, Ridge
-from redunet.estimators.checked_input import Embedding
+from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.quadratic_discriminant import quadratic_discriminant
 from tests.conftest import classes_on_subspaces
 
@@ -36,7 +36,7 @@ Data = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 def on_grid(X: NDArray[Any]) -> NDArray[Any]:
     """The vectors whose moments are remembered."""
-    vectors = Embedding(None, "sample", None).vectors(X, "cpu")
+    vectors = InputPipeline(None, "sample", None).vectors(X, "cpu")
     grid: NDArray[Any] = vectors.mul(GRID).round().div(GRID).numpy()
     return grid
 

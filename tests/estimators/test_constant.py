@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.estimators import LinearDiscriminant
-from redunet.estimators.checked_input import CONSTANT, constant
+from redunet.estimators.inputs import CONSTANT, constant
 from redunet.features import RandomReLU, Standardize
 
 X, Y = load_iris(return_X_y=True)

@@ -400,9 +400,9 @@ def test_samples_are_made_whatever_the_scaling(
 
 def test_drawn_samples_have_the_second_moments_beside_the_constant() -> None:
     model = NearestMean(normalize="constant").fit(X, Y)
-    made = model._fitted().embedding.vectors(drawn_vectors(model), "cpu")
+    made = model._fitted().pipeline.vectors(drawn_vectors(model), "cpu")
     plain = NearestMean(features=Flatten((65,)))  # of the same vectors, with the constant's column
-    plain.fit(model._fitted().embedding.vectors(X, "cpu").numpy(), Y)
+    plain.fit(model._fitted().pipeline.vectors(X, "cpu").numpy(), Y)
     wanted = torch.from_numpy(drawn_vectors(plain))
     torch.testing.assert_close(made, wanted * wanted[:, -1:].sign(), rtol=0, atol=1e-7)
 

@@ -138,7 +138,7 @@ def test_a_map_of_its_own_comes_after_the_features_that_are_given(
     again: Any = load(tmp_path / "model")
     assert again.get_params().keys() == model.get_params().keys()
     assert isinstance(again.features, Flatten)
-    assert isinstance(again._state.embedding.features, Chain)
+    assert isinstance(again._state.pipeline.features, Chain)
     assert np.array_equal(again.decision_function(images), model.decision_function(images))
     again.partial_fit(images[:5], y[:5]).unlearn(images[:5], y[:5])
     again.save(tmp_path / "again")

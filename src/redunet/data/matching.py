@@ -19,7 +19,7 @@ from redunet.data.source import Batch, ReadOptions, Source
 from redunet.encoders import Encoder, EncoderId, encoder_of
 from redunet.errors import DataError, GroupError, ReduNetError
 from redunet.estimators import Estimator
-from redunet.estimators.checked_input import checked_labels
+from redunet.estimators.checks import checked_labels
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import shown
 from redunet.progress import Progress

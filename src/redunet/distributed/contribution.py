@@ -14,7 +14,7 @@ from redunet.distributed.partial import Job, array_batches, of_blocks
 from redunet.errors import DataError, DataTypeError, ModelFileError, ReduNetError, SettingsError
 from redunet.estimators import Estimator, MomentEstimator, blank, storage
 from redunet.estimators import partial as in_parts
-from redunet.estimators.checked_input import column_names
+from redunet.estimators.checks import column_names
 
 _KINDS: dict[str, type] = {"int": int, "str": str}
 

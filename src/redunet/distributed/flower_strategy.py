@@ -126,7 +126,7 @@ class MomentSum(Strategy):
         own = Contribution.from_bytes(bytes_in(reply).get("moments", b""))
         labels, d = list(own.moments.labels), own.moments.n_features
         model = answered(self.task, own.task, own.input, labels, d)
-        model._embedding().check_moments(own.moments)
+        model._pipeline().check_moments(own.moments)
         own.moments.check_not_zero()
         return own
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.moments import ClassMoments, Label
 from redunet.errors import DataError, DataTypeError, ModelFileError, SettingsError
-from redunet.estimators.checked_input import (
+from redunet.estimators.checks import (
     check_among,
     checked_labels,
     checked_samples,
@@ -122,7 +122,7 @@ class MomentEstimator(TakesSamples):
             raise DataError("expected at least one batch of samples, got none")
         state = self._state_or_none()
         if state is None:
-            rows = checked_samples(first[0], self._embedding().features, self)
+            rows = checked_samples(first[0], self._pipeline().features, self)
             state = self._before_learning(rows.shape[1], names)
         every = itertools.chain([first], remaining)
         moments = self._moments_of_batches(state, every, names, state.moments)
@@ -245,16 +245,16 @@ class MomentEstimator(TakesSamples):
                 f"expected {self._remembers.of_what} for a {type(self).__name__}, got "
                 f"{moments.of_what}: fit the model instead"
             )
-        n_columns = self._embedding().n_columns(moments.n_features)
-        embedding = self._full_embedding(n_columns)
-        if embedding.n_features(n_columns) != moments.n_features:
+        n_columns = self._pipeline().n_columns(moments.n_features)
+        pipeline = self._full_pipeline(n_columns)
+        if pipeline.n_features(n_columns) != moments.n_features:
             raise DataError(
-                f"expected moments of {embedding.n_features(n_columns)} features, got "
+                f"expected moments of {pipeline.n_features(n_columns)} features, got "
                 f"{moments.n_features}: pass moments learnt through the same features"
             )
         self._check_parameters(moments.n_features)
-        embedding.check_moments(moments)
-        return self._set_moments(State(embedding, None, moments), moments)
+        pipeline.check_moments(moments)
+        return self._set_moments(State(pipeline, None, moments), moments)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; equal models give equal files, to the byte."""
@@ -270,7 +270,7 @@ class MomentEstimator(TakesSamples):
 
     def _as_file(self) -> Model:
         state = self._fitted()
-        self._check_embedding(state)
+        self._check_pipeline(state)
         return Model(self._plain_settings(), state)
 
     @classmethod
@@ -289,12 +289,12 @@ class MomentEstimator(TakesSamples):
                 f"{read.state.moments.of_what}: the file is damaged"
             )
         model = cls._made_with(read.settings)
-        embedding = read.state.embedding
-        model.features = model._given_features(embedding.features)
-        model.normalize = embedding.normalize
-        model.input_range = embedding.input_range
+        pipeline = read.state.pipeline
+        model.features = model._given_features(pipeline.features)
+        model.normalize = pipeline.normalize
+        model.input_range = pipeline.input_range
         model._state = read.state
-        if model._full_embedding(read.state.n_features_in) != embedding:
+        if model._full_pipeline(read.state.n_features_in) != pipeline:
             raise ModelFileError(
                 f"expected the feature map of a {cls.__name__} with the settings in the file, got "
                 f"another: the file is damaged"
@@ -307,7 +307,7 @@ class MomentEstimator(TakesSamples):
         """Learn samples; nothing of the model changes before everything has gone well."""
         names = column_names(X)
         if state is None:
-            rows = checked_samples(X, self._embedding().features, self)
+            rows = checked_samples(X, self._pipeline().features, self)
             state = self._before_learning(rows.shape[1], names)
         else:
             rows = self._rows_to_change(state, X, names)
@@ -328,7 +328,7 @@ class MomentEstimator(TakesSamples):
         labels = checked_labels(y, len(rows))
         if classes is not None:
             check_among(labels, classes)
-        return start.update(rows, labels, lambda part: state.embedding.learn(part, device), device)
+        return start.update(rows, labels, lambda part: state.pipeline.learn(part, device), device)
 
     def _moments_of_batches(
         self,
@@ -346,9 +346,7 @@ class MomentEstimator(TakesSamples):
                 rows = self._rows_to_change(state, X, names)
                 yield rows, checked_labels(y, len(rows))
 
-        return start.update_from(
-            checked(), lambda part: state.embedding.learn(part, device), device
-        )
+        return start.update_from(checked(), lambda part: state.pipeline.learn(part, device), device)
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters that change a label, beside those of the input; by name, checked."""
@@ -372,7 +370,7 @@ class MomentEstimator(TakesSamples):
         }
 
     def _plain_settings(self) -> dict[str, Any]:
-        """Whatever changes a label besides embedding and moments: plain values, checked."""
+        """Whatever changes a label besides input and moments: plain values, checked."""
         raise NotImplementedError
 
     @classmethod
@@ -389,8 +387,8 @@ class MomentEstimator(TakesSamples):
 
     def _before_learning(self, n_columns: int, names: tuple[str, ...] | None) -> State:
         """The state that agrees on the input of the first samples and holds none of them."""
-        embedding = self._full_embedding(n_columns)
-        return State(embedding, names, self._no_moments(embedding.n_features(n_columns)))
+        pipeline = self._full_pipeline(n_columns)
+        return State(pipeline, names, self._no_moments(pipeline.n_features(n_columns)))
 
     def _set_moments(
         self, state: State, moments: ClassMoments, self_labelled: ClassMoments | None = None
@@ -422,10 +420,10 @@ class MomentEstimator(TakesSamples):
 
     def _identity(self, state: State) -> dict[str, Any]:
         """What two models must share to be merged."""
-        self._check_embedding(state)
+        self._check_pipeline(state)
         return {
             **self.own_settings(),
-            "features, normalize or input_range": state.embedding,
+            "features, normalize or input_range": state.pipeline,
             "the number of features": state.n_features_in,
             "the list of feature names": state.feature_names,
             "whether image files are resized": state.resize,

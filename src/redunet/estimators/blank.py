@@ -12,7 +12,7 @@ from typing import Any
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, estimator_named, storage
-from redunet.estimators.checked_input import Embedding
+from redunet.estimators.inputs import InputPipeline
 from redunet.features.checks import MOST_VALUES
 
 _NAME = "the model without moments"
@@ -26,10 +26,10 @@ def to_bytes(model: Estimator) -> bytes:
     model : estimator
         A new one, or one that has learnt something and so agreed on its input.
     """
-    embedding, tensors = model._embedding().to_state()
+    pipeline, tensors = model._pipeline().to_state()
     content = {
         "settings": model._plain_settings(),
-        "embedding": embedding,
+        "embedding": pipeline,
         "input": input_of(model) if hasattr(model, "moments_") else None,
     }
     # A copy of each: the format refuses tensors that share their memory.
@@ -40,11 +40,11 @@ def from_bytes(data: bytes) -> Estimator:
     """The model that `to_bytes` took apart; it has learnt nothing."""
     tensors, content = storage.decode(data, _NAME)
     try:
-        embedding = Embedding.from_state(content["embedding"], tensors)
+        pipeline = InputPipeline.from_state(content["embedding"], tensors)
         settings = dict(content["settings"])
         model = estimator_named(settings.get("kind", "redunet"))._made_with(settings)
-        model.features = embedding.features
-        model.normalize, model.input_range = embedding.normalize, embedding.input_range
+        model.features = pipeline.features
+        model.normalize, model.input_range = pipeline.normalize, pipeline.input_range
         if content["input"] is not None:
             agree(model, content["input"])
         intact = to_bytes(model) == data
@@ -58,7 +58,7 @@ def from_bytes(data: bytes) -> Estimator:
 def input_of(model: Estimator) -> dict[str, Any]:
     """The input that a model has agreed on, as plain values."""
     state = model._fitted()
-    model._check_embedding(state)
+    model._check_pipeline(state)
     return {
         "n_columns": state.n_features_in,
         "names": None if state.feature_names is None else list(state.feature_names),

@@ -8,12 +8,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils import Tags
 
 from redunet.core.calibration import probabilities
 from redunet.core.fused_network import FusedNetwork, close, same_label, same_label_and_close
@@ -21,6 +15,7 @@ from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
 from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
+from redunet.estimators.protocol import Transforms
 from redunet.estimators.rejection import checked_share, with_unknown
 from redunet.estimators.rejects_unknown import RejectsUnknown
 from redunet.estimators.settings import (
@@ -39,9 +34,7 @@ from redunet.validation import documented
 
 @documented(Settings, InputSettings, RunSettings)
 class ReduNetClassifier(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClassifierMixin,
+    Transforms,
     RejectsUnknown,
     LearnsUnlabelled,
 ):
@@ -117,6 +110,7 @@ class ReduNetClassifier(
     """
 
     tuning_: Tuning
+    poor_score = True  # x and −x span one line: classes on two sides of the origin can coincide
 
     def __init__(
         self,
@@ -272,13 +266,13 @@ class ReduNetClassifier(
         self.tuning_ = found
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
+    def transform(self, X: ArrayLike) -> Any:
         """The network's features, on the unit sphere: ndarray of shape (n, d).
 
         Unless ``exact``, estimated to be within 0.001.
         """
-        features: NDArray[Any] = self._use().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
-        return features
+        features = self._use().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
+        return self._in_container(features, X)
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
@@ -322,7 +316,7 @@ class ReduNetClassifier(
     def _use(self) -> Use:
         """What the methods above need, of the state and the parameters as they are now, checked."""
         state = self._fitted()
-        self._check_embedding(state)
+        self._check_pipeline(state)
         run = RunSettings.of(self)
         memory = parse_memory(run.memory)
         return Use(type(self).__name__, state, self._settings(), run.device, memory, run.exact)
@@ -350,13 +344,3 @@ class ReduNetClassifier(
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
         return cls(**Settings.from_state(values).to_dict())
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # x and −x span one line, so classes on two sides of the origin can coincide.
-        tags.classifier_tags.poor_score = True
-        return tags
-
-    @property
-    def _n_features_out(self) -> int:
-        return self._fitted().moments.n_features

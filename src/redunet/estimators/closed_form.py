@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.checked_input import Embedding
+from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import State
 from redunet.features import Chain, FeatureMap
@@ -35,7 +34,7 @@ class Solution(Protocol):
         """Rows of sum 1, (n, k), from scores, (n, k)."""
 
 
-class ClosedForm(ClassifierMixin, MomentEstimator):
+class ClosedForm(MomentEstimator):
     """A classifier that is a function of the class moments, solved when it is next needed.
 
     A subclass sets its ``kind``, checks its own parameters in `own_settings` and
@@ -153,8 +152,8 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
             )
         return super().remember(moments)
 
-    def _full_embedding(self, n_columns: int) -> Embedding:
-        given = super()._full_embedding(n_columns)
+    def _full_pipeline(self, n_columns: int) -> InputPipeline:
+        given = super()._full_pipeline(n_columns)
         features = given.features
         own = self.own_map(n_columns if features is None else features.n_features)
         if own is None:
@@ -182,7 +181,7 @@ class ClosedForm(ClassifierMixin, MomentEstimator):
         solution = self._solution(state, device)
         return torch.cat(
             [
-                solution.scores(state.embedding.vectors(rows[start : start + _ROWS], device)).cpu()
+                solution.scores(state.pipeline.vectors(rows[start : start + _ROWS], device)).cpu()
                 for start in range(0, len(rows), _ROWS)
             ]
         )

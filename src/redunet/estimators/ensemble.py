@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import torch
-from sklearn.base import clone
-from sklearn.utils import Tags, get_tags
 from torch import Tensor
 
 from redunet.core import calibration
@@ -18,11 +16,13 @@ from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import ClassMoments
 from redunet.core.readouts import Readout
 from redunet.errors import ModelFileError, SettingsError
+from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
+from redunet.estimators.protocol import copied
 from redunet.estimators.ridge import Ridge
 from redunet.estimators.settings import InputSettings, parse_memory, resolve_device
 from redunet.estimators.state import State
@@ -132,7 +132,7 @@ class EnsembleClassifier(ClosedForm):
 
     kind = "ensemble"
     _remembers = GroupedMoments
-    _of_embedding = "features, normalize, input_range or groups"
+    _of_pipeline = "features, normalize, input_range or groups"
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class EnsembleClassifier(ClosedForm):
     def alone(self, group: int) -> ReduNetClassifier | ClosedForm:
         """The model of one group behind that group's own map: it takes samples as they are."""
         state = self._fitted()
-        features = state.embedding.features
+        features = state.pipeline.features
         if not isinstance(features, Together):
             raise SettingsError(
                 f"expected an {type(self).__name__} of several feature maps, got one of groups of "
@@ -204,12 +204,13 @@ class EnsembleClassifier(ClosedForm):
 
     def _member(self) -> ReduNetClassifier | ClosedForm:
         """A model of one group that has learnt nothing."""
-        made: Any = ReduNetClassifier() if self.estimator is None else clone(self.estimator)
-        if not isinstance(made, ReduNetClassifier | ClosedForm) or not made.learns_vectors:
+        made: Any = ReduNetClassifier() if self.estimator is None else self.estimator
+        if not isinstance(made, MomentEstimator) or not made.learns_vectors:
             raise SettingsError(
                 f"expected a ReduNetClassifier or an estimator in closed form for each group, got "
                 f"{type(made).__name__}"
             )
+        made = copied(made)
         if isinstance(made, ClosedForm) and made.own_map(1) is not None:
             raise SettingsError(
                 f"expected an estimator without a feature map of its own, got {made.name()}"
@@ -236,13 +237,13 @@ class EnsembleClassifier(ClosedForm):
             )
         return GroupedMoments(sizes, allocate=allocate_here())
 
-    def _full_embedding(self, n_columns: int) -> Any:
+    def _full_pipeline(self, n_columns: int) -> Any:
         if self.normalize != "sample":
             raise SettingsError(
                 f"expected normalize='sample' for an {type(self).__name__}, which puts each group "
                 f"of features on the unit sphere, got {self.normalize!r}"
             )
-        return super()._full_embedding(n_columns)
+        return super()._full_pipeline(n_columns)
 
     @classmethod
     def _restored(cls, read: Model) -> Self:
@@ -258,11 +259,11 @@ class EnsembleClassifier(ClosedForm):
         super()._check_parameters(n_features)
         parse_memory(self.memory)
 
-    def _check_embedding(self, state: State) -> None:
-        super()._check_embedding(state)
+    def _check_pipeline(self, state: State) -> None:
+        super()._check_pipeline(state)
         if not self._fits(state):
             raise SettingsError(
-                f"{self._of_embedding} changed since the model was fitted: "
+                f"{self._of_pipeline} changed since the model was fitted: "
                 f"set them back, or fit again"
             )
 
@@ -296,10 +297,10 @@ class EnsembleClassifier(ClosedForm):
         member = self._member()._plain_settings()
         return {"kind": self.kind, "groups": groups, "estimator": member}
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags = get_tags(self._member()).classifier_tags
-        return tags
+    @property
+    def poor_score(self) -> bool:  # type: ignore[override]
+        """As of its members."""
+        return self._member().poor_score
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:
@@ -342,7 +343,7 @@ class _Softmax:
 
     @cached_property
     def temperature(self) -> float:
-        every = [clone(self._member).remember(t).temperature_ for t in self._moments.groups]
+        every = [copied(self._member).remember(t).temperature_ for t in self._moments.groups]
         return float(sum(every) / len(every))
 
     def __call__(self, scores: Tensor) -> Tensor:

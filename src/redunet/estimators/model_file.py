@@ -17,7 +17,7 @@ from redunet.core.packing import FIRST_NAMES, NAMES
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import storage
-from redunet.estimators.checked_input import Embedding
+from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
 from redunet.estimators.state import State
@@ -75,7 +75,7 @@ class Model:
             model = cls(
                 checked(dict(content["settings"])),
                 State(
-                    Embedding.from_state(content["embedding"], small),
+                    InputPipeline.from_state(content["embedding"], small),
                     checked_names(content["feature_names"]),
                     _moments(content["labels"], tensors, allocate),
                     content.get("resize", False),
@@ -101,7 +101,7 @@ class Model:
     def check(self) -> None:
         """Raise a DataError where parts of the state do not go together."""
         state = self.state
-        if state.embedding.n_features(state.n_features_in) != state.moments.n_features:
+        if state.pipeline.n_features(state.n_features_in) != state.moments.n_features:
             raise DataError("expected as many features as the moments have")
         if state.feature_names is not None and len(state.feature_names) != state.n_features_in:
             raise DataError("expected a name for each feature")
@@ -110,11 +110,11 @@ class Model:
             raise DataError("expected no class that the model alone has labelled samples of")
         if own is not None and own.n_features != state.moments.n_features:
             raise DataError("expected all moments to be of the same features")
-        state.embedding.check_moments(state.moments)
+        state.pipeline.check_moments(state.moments)
         if own is not None:
-            state.embedding.check_moments(own)
+            state.pipeline.check_moments(own)
             state.total  # noqa: B018 - an error where a class has too many samples
-        features = state.embedding.features
+        features = state.pipeline.features
         shape = () if features is None else features.input_shape
         if state.resize is not False and (
             state.resize is not True or len(shape) not in (2, 3) or shape[2:] not in ((), (3,))
@@ -123,10 +123,10 @@ class Model:
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         state = self.state
-        embedding, tensors = state.embedding.to_state()
+        pipeline, tensors = state.pipeline.to_state()
         content: dict[str, Any] = {
             "settings": self.settings,
-            "embedding": embedding,
+            "embedding": pipeline,
             "feature_names": None if state.feature_names is None else list(state.feature_names),
             "labels": list(state.moments.labels),
             "label_type": type(state.moments.labels[0]).__name__,

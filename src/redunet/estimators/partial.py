@@ -55,17 +55,17 @@ def add(
     if state is None:
         state = model._before_learning(n_columns, None if names is None else tuple(names))
     else:
-        model._check_embedding(state)
+        model._check_pipeline(state)
     if not len(moments):
         raise DataError("expected at least one sample, got none")
-    state.embedding.check_moments(moments)
+    state.pipeline.check_moments(moments)
     model._set_moments(state, state.moments + moments, state.self_labelled)
 
 
 def withdraw(model: MomentEstimator, moments: ClassMoments) -> None:
     """Withdraw moments, as if their samples had never been learnt."""
     state = model._fitted()
-    model._check_embedding(state)
+    model._check_pipeline(state)
     if not len(moments):
         raise DataError("expected at least one sample, got none")
     model._withdrawn(state, state.moments - moments)

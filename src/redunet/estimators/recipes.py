@@ -13,10 +13,9 @@ from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
 
 from redunet.errors import SettingsError, did_you_mean
-from redunet.estimators.checked_input import one_line_errors
+from redunet.estimators.checks import one_line_errors
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.model_settings import Learner, ModelSettings
@@ -201,6 +200,8 @@ def from_settings(
         As for `from_recipe`.
     """
     if images is not None:
+        from sklearn.utils.validation import check_array
+
         with one_line_errors():
             images = check_array(images, dtype="numeric", allow_nd=True)
     # A frame's values may be read-only, which PyTorch warns of.

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
-from sklearn import exceptions
-from sklearn.base import BaseEstimator
 
-import redunet
 from redunet.core.moments import ClassMoments, Label
 from redunet.encoders import EncoderId
-from redunet.errors import DataError, ReduNetError
-from redunet.estimators.checked_input import Embedding
+from redunet.errors import DataError
+from redunet.estimators.inputs import InputPipeline
+from redunet.estimators.protocol import NotFittedError as NotFittedError
+from redunet.estimators.protocol import SklearnEstimator, not_fitted
 from redunet.estimators.rejection import Calibration
 from redunet.features import FeatureMap
 
 T = TypeVar("T")
 
-_NOT_CALLERS = tuple(os.path.join(one.__path__[0], "") for one in (redunet, sklearn))
+_NOT_CALLERS = ("redunet.", "sklearn.")
 
 
 class Kept:
@@ -65,7 +62,7 @@ class State:
 
     Parameters
     ----------
-    embedding : Embedding
+    pipeline : InputPipeline
     feature_names : tuple of str, or None
         Names of the columns; None where the samples have none. All samples of a
         model have the same names, or none of them has any.
@@ -86,7 +83,7 @@ class State:
         Warnings that are issued once for a model, however often its moments change.
     """
 
-    embedding: Embedding
+    pipeline: InputPipeline
     feature_names: tuple[str, ...] | None
     moments: ClassMoments
     resize: bool = False
@@ -99,7 +96,7 @@ class State:
     @property
     def n_features_in(self) -> int:
         """The number of values of a raw sample."""
-        return self.embedding.n_columns(self.moments.n_features)
+        return self.pipeline.n_columns(self.moments.n_features)
 
     @property
     def counts(self) -> dict[Label, int]:
@@ -184,11 +181,7 @@ class State:
                 )
 
 
-class NotFittedError(ReduNetError, exceptions.NotFittedError):
-    """A model was asked for something before it had learnt anything."""
-
-
-class Fitted(BaseEstimator):
+class Fitted(SklearnEstimator):
     """An estimator that holds a state: what it shows of it, once it has learnt something."""
 
     _state: State
@@ -240,7 +233,7 @@ class Fitted(BaseEstimator):
     @property
     def feature_map_(self) -> FeatureMap | None:
         """What samples go through: ``features``, then the method's own map; None without any."""
-        return self._fitted().embedding.features
+        return self._fitted().pipeline.features
 
     @property
     def resize_images_(self) -> bool:
@@ -267,7 +260,7 @@ class Fitted(BaseEstimator):
         """The state. A method asks for it once, as another thread may replace it."""
         state = self._state_or_none()
         if state is None:
-            raise NotFittedError(
+            raise not_fitted()(
                 f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
             )
         return state
@@ -275,18 +268,11 @@ class Fitted(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._state_or_none() is not None
 
-    def _get_fitted_attr_html(self, doc_link: str = "") -> dict[str, Any]:
-        """No attributes for scikit-learn to show in a notebook: it would have all of them computed.
-
-        The network among them. Nothing of scikit-learn's is called, and no other way is known.
-        """
-        return {}
-
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line, outside of this package and of scikit-learn, that led here."""
     frame, level = inspect.currentframe(), 1
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_CALLERS):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_NOT_CALLERS):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

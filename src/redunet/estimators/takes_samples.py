@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from redunet.encoders import EncoderId
 from redunet.errors import SettingsError
-from redunet.estimators.checked_input import Embedding, checked_samples, column_names
+from redunet.estimators.checks import checked_samples, column_names
+from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.state import Fitted, State
 from redunet.features import FeatureMap
 
@@ -28,7 +29,7 @@ class TakesSamples(Fitted):
     input_range: tuple[float, float] | None
     device: str
 
-    _of_embedding: ClassVar[str] = "features, normalize or input_range"
+    _of_pipeline: ClassVar[str] = "features, normalize or input_range"
     """Parameters that cannot change once something is learnt."""
 
     def resize_images(self) -> Self:
@@ -59,23 +60,23 @@ class TakesSamples(Fitted):
         self._state = replace(self._fitted(), encoder=encoder)
         return self
 
-    def _embedding(self) -> Embedding:
+    def _pipeline(self) -> InputPipeline:
         """The parameters of the input, checked."""
-        return Embedding.checked(self.features, self.normalize, self.input_range)
+        return InputPipeline.checked(self.features, self.normalize, self.input_range)
 
-    def _full_embedding(self, n_columns: int) -> Embedding:
+    def _full_pipeline(self, n_columns: int) -> InputPipeline:
         """What samples of so many values go through: the input, and maps of a subclass's own."""
-        return self._embedding()
+        return self._pipeline()
 
     def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
         """The parameter ``features`` of a model whose samples go through a feature map."""
         return features
 
-    def _check_embedding(self, state: State) -> None:
+    def _check_pipeline(self, state: State) -> None:
         """Raise a SettingsError where the input's parameters changed since the first sample."""
-        if self._full_embedding(state.n_features_in) != state.embedding:
+        if self._full_pipeline(state.n_features_in) != state.pipeline:
             raise SettingsError(
-                f"{self._of_embedding} changed since the model was fitted: "
+                f"{self._of_pipeline} changed since the model was fitted: "
                 f"set them back, or fit again"
             )
 
@@ -83,14 +84,14 @@ class TakesSamples(Fitted):
         self, state: State, X: ArrayLike, names: tuple[str, ...] | None
     ) -> NDArray[Any]:
         """Samples to learn or withdraw, as an array of shape (n, values)."""
-        self._check_embedding(state)
-        rows = checked_samples(X, self._given_features(state.embedding.features), self)
+        self._check_pipeline(state)
+        rows = checked_samples(X, self._given_features(state.pipeline.features), self)
         state.check_changing(type(self).__name__, rows.shape[1], names)
         return rows
 
     def _rows_to_predict(self, state: State, X: ArrayLike) -> NDArray[Any]:
         """New samples, as an array of shape (n, values)."""
-        self._check_embedding(state)
-        rows = checked_samples(X, self._given_features(state.embedding.features), self)
+        self._check_pipeline(state)
+        rows = checked_samples(X, self._given_features(state.pipeline.features), self)
         state.check_new(type(self).__name__, rows.shape[1], column_names(X))
         return rows

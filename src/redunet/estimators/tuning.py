@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from redunet.errors import DataError, SettingsError
 from redunet.estimators.candidates import Candidates
-from redunet.estimators.checked_input import checked_labels, checked_samples
+from redunet.estimators.checks import checked_labels, checked_samples
 from redunet.estimators.settings import Settings
 from redunet.estimators.validation_samples import (
     Hits,
@@ -231,7 +231,7 @@ def _checked_classes(model: ReduNetClassifier, X: ArrayLike, y: ArrayLike) -> ND
     places = {label: place for place, label in enumerate(state.moments.labels)}
     if len(places) < 2:
         raise DataError("expected a model of at least two classes to tune, got one")
-    rows = checked_samples(X, state.embedding.features, model)
+    rows = checked_samples(X, state.pipeline.features, model)
     labels = checked_labels(y, len(rows))
     for label in labels:
         if label not in places:

@@ -9,13 +9,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from redunet.core.self_labelling import in_order, label_in_rounds
 from redunet.errors import DataError
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.checked_input import column_names
+from redunet.estimators.checks import column_names
 from redunet.estimators.settings import parse_memory, resolve_device
 from redunet.estimators.state import State
 
@@ -69,6 +68,8 @@ class LearnsUnlabelled(MomentEstimator):
                 f"expected unlabelled= to be no class, but the model has learnt a class "
                 f"{unlabelled!r}: let another value stand for no label"
             )
+        from sklearn.utils import _safe_indexing
+
         trial = copy.copy(self)  # so that all of it is learnt, or nothing after an error
         if not has_none.all():
             MomentEstimator.partial_fit(
@@ -128,7 +129,7 @@ class LearnsUnlabelled(MomentEstimator):
         rows = self._rows_to_change(state, X, names)
         self._check_parameters(state.moments.n_features)
         parts = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
-        return torch.cat([state.embedding.vectors(part, device) for part in parts])
+        return torch.cat([state.pipeline.vectors(part, device) for part in parts])
 
 
 def _is(y: Any, value: int | str) -> NDArray[np.bool_]:

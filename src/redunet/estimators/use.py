@@ -14,8 +14,9 @@ from redunet.core.fused_network import Enough, FusedNetwork
 from redunet.core.readouts import Readout
 from redunet.core.rejection import Residuals
 from redunet.core.samples import Values
-from redunet.estimators.checked_input import CHUNK_ROWS, checked_samples, column_names
+from redunet.estimators.checks import checked_samples, column_names
 from redunet.estimators.coverage import CoverageWarning, covering
+from redunet.estimators.inputs import CHUNK_ROWS
 from redunet.estimators.lazy import Network
 from redunet.estimators.rejection import expected_threshold
 from redunet.estimators.settings import Settings
@@ -87,7 +88,7 @@ class Use:
 
     def passes(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """New samples, checked, as many rows at a time as memory allows."""
-        rows = checked_samples(X, self.state.embedding.features, self.owner)
+        rows = checked_samples(X, self.state.pipeline.features, self.owner)
         self.state.check_new(self.owner, rows.shape[1], column_names(X))
         d, bytes_each = self.state.moments.n_features, self.settings.torch_dtype.itemsize
         size = max(CHUNK_ROWS, self.memory // (4 * d * bytes_each))
@@ -95,7 +96,7 @@ class Use:
 
     def vectors(self, rows: NDArray[Any]) -> Tensor:
         """Feature vectors of new samples on the unit sphere, (n, d)."""
-        return self.state.embedding.new(rows, self.settings.torch_dtype, self.device)
+        return self.state.pipeline.new(rows, self.settings.torch_dtype, self.device)
 
     def new(self, rows: NDArray[Any]) -> Tensor:
         """New samples as the first layer takes them, (n, d)."""

@@ -16,7 +16,7 @@ from redunet.core.calibration import best_temperature, probabilities
 from redunet.core.readings import Reading, Readings
 from redunet.core.samples import Values
 from redunet.errors import ReduNetError, is_out_of_memory
-from redunet.estimators.checked_input import checked_samples
+from redunet.estimators.checks import checked_samples
 from redunet.estimators.lazy import Network
 from redunet.estimators.metrics import calibration_error
 from redunet.estimators.settings import Settings
@@ -62,11 +62,11 @@ class ValidationSamples:
     ) -> ValidationSamples:
         """Samples as the model takes them, as many as fit an eighth of its memory."""
         use = model._use()
-        every = checked_samples(X, use.state.embedding.features, model)
+        every = checked_samples(X, use.state.pipeline.features, model)
         most = max(MANY, use.memory // (64 * use.state.moments.n_features))
         rows = np.random.RandomState(0).permutation(len(every))[:most]
         dtype = use.settings.torch_dtype
-        Z = use.state.embedding.new(every[rows], dtype, use.device)
+        Z = use.state.pipeline.new(every[rows], dtype, use.device)
         return cls(model, rows, Z, classes[rows], use.device, use.memory)
 
     def outcomes(

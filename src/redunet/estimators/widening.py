@@ -53,7 +53,7 @@ def add_features(
             f"expected a model of moments of vectors to add features to, got a "
             f"{type(model).__name__}, which has {state.moments.of_what}: fit it with all features"
         )
-    if state.embedding.features is not None or state.embedding.normalize != "sample":
+    if state.pipeline.features is not None or state.pipeline.normalize != "sample":
         raise SettingsError(
             f"expected a model of raw samples (features=None, normalize='sample') to add features "
             f"to, got a {type(model).__name__} whose input is transformed: give all features with "

@@ -16,7 +16,7 @@ from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import Label
 from redunet.core.second_moments import SecondMoments
 from redunet.estimators import Estimator
-from redunet.estimators.checked_input import constant
+from redunet.estimators.inputs import constant
 from redunet.export.program import input_shape
 
 DRAWN = 1024

@@ -20,7 +20,7 @@ from redunet.estimators import (
     Estimator,
     ReduNetClassifier,
 )
-from redunet.estimators.checked_input import Embedding
+from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.settings import Settings, parse_memory
 from redunet.export.checking import Answers, compare, drawn_vectors, random_samples
 from redunet.export.contents import held_by
@@ -183,12 +183,10 @@ def over_vectors(model: Estimator) -> Estimator:
             f"expected a model that can stand without its feature map, got one of "
             f"{type(model).__name__}, which has its own: export it with the map"
         )
-    embedding = Embedding(None, state.embedding.normalize, state.embedding.input_range)
+    pipeline = InputPipeline(None, state.pipeline.normalize, state.pipeline.input_range)
     other = type(model)(**(model.get_params(deep=False) | {"features": None}))
     # What was built from the moments is shared: the network is the same.
-    other._state = replace(
-        state, embedding=embedding, feature_names=None, resize=False, encoder=None
-    )
+    other._state = replace(state, pipeline=pipeline, feature_names=None, resize=False, encoder=None)
     return other
 
 

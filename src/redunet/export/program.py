@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from redunet.core.fusion_choice import BLOCK_PATH, Block, blocks
 from redunet.core.memberships import sharpness_of
 from redunet.estimators import EnsembleClassifier, Estimator, ReduNetClassifier
-from redunet.estimators.checked_input import constant
 from redunet.estimators.ensemble import OfNetwork
+from redunet.estimators.inputs import constant
 from redunet.estimators.settings import Settings
 from redunet.export.feature_maps import feature_module
 from redunet.export.network import ExportedLayer, Layers, LinearMap, UnitRows

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from torch import Tensor
 
 from redunet.core.calibration import DRAWN, best_temperature, probabilities
@@ -18,6 +17,7 @@ from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.offloading import allocate_here
+from redunet.estimators.protocol import Transforms
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.state import Kept, State
 from redunet.features import FeatureMap
@@ -86,7 +86,7 @@ class ShiftAnswers:
         return best_temperature(self.scores(Z.to(self.network.last.device)).cpu(), classes)
 
 
-class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClosedForm):
+class ShiftInvariantClassifier(Transforms, ClosedForm):
     """The white-box network of all circular shifts of its samples: no shift changes a label.
 
     A sample is C channels over a grid of n positions. It is learnt with all of its n circular
@@ -161,7 +161,7 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     in_partitions = False
     readouts = tuple(SHIFT_READOUTS)
     _remembers = ShiftMoments
-    _of_embedding = "features, normalize, input_range or positions"
+    _of_pipeline = "features, normalize, input_range or positions"
 
     def __init__(
         self,
@@ -210,12 +210,11 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         own = {name: getattr(settings, name) for name in names}
         return cls(**own, features=features, device=device)
 
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
+    def transform(self, X: ArrayLike) -> Any:
         """The network's features, on the unit sphere, shifted as X is: ndarray of shape (n, d)."""
         network, sharpness, passes = self._moving(X)
         found = [network.transform(Z, sharpness).cpu() for Z in passes]
-        features: NDArray[Any] = torch.cat(found).numpy()
-        return features
+        return self._in_container(torch.cat(found).numpy(), X)
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
@@ -266,20 +265,20 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 )
         return Layout.of(n_features, (n_features,) if given is None else tuple(given))
 
-    def _full_embedding(self, n_columns: int) -> Any:
+    def _full_pipeline(self, n_columns: int) -> Any:
         if self.normalize != "sample":
             raise SettingsError(
                 f"expected normalize='sample' for a {type(self).__name__}, as correlations need "
                 f"samples of one length, got {self.normalize!r}"
             )
-        return super()._full_embedding(n_columns)
+        return super()._full_pipeline(n_columns)
 
-    def _check_embedding(self, state: State) -> None:
-        super()._check_embedding(state)
+    def _check_pipeline(self, state: State) -> None:
+        super()._check_pipeline(state)
         given = self.own_settings()["positions"]
         if given is not None and tuple(given) != _of_shifts(state.moments).layout.positions:
             raise SettingsError(
-                f"{self._of_embedding} changed since the model was fitted: "
+                f"{self._of_pipeline} changed since the model was fitted: "
                 f"set them back, or fit again"
             )
 
@@ -325,14 +324,10 @@ class ShiftInvariantClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         state, device = self._fitted(), resolve_device(self.device)
         rows = self._rows_to_predict(state, X)
         passes = (
-            state.embedding.vectors(rows[start : start + _ROWS], device)
+            state.pipeline.vectors(rows[start : start + _ROWS], device)
             for start in range(0, len(rows), _ROWS)
         )
         return self._network(state, device), self._settings().confidence, passes
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_features_out_
 
 
 def components(settings: Settings, d: int) -> int:

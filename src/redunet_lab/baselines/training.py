@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from redunet.core.replay import Replayed
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import storage
-from redunet.estimators.checked_input import checked_labels
+from redunet.estimators.checks import checked_labels
 from redunet.estimators.settings import resolve_device
 from redunet.progress import silent
 from redunet.validation import one_of, whole_number

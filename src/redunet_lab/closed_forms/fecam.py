@@ -101,7 +101,7 @@ class FeCAM(ClosedForm):
     kind = "fecam"
     exported = "the mean and the shrunk correlations of each class"
     revealed = "mean and correlations"
-    _of_embedding = "tukey, features, normalize or input_range"
+    _of_pipeline = "tukey, features, normalize or input_range"
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ class KLDA(ClosedForm):
     """
 
     kind = "klda"
-    _of_embedding = "n_projections, gamma, seed, features, normalize or input_range"
+    _of_pipeline = "n_projections, gamma, seed, features, normalize or input_range"
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class RanPAC(ClosedForm):
     """
 
     kind = "ranpac"
-    _of_embedding = "n_projections, seed, features, normalize or input_range"
+    _of_pipeline = "n_projections, seed, features, normalize or input_range"
 
     def __init__(
         self,

@@ -166,7 +166,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         yield {"model": NearestMean()}
 
     def _is_fitted(self) -> bool:
-        return self.estimator.__sklearn_is_fitted__()
+        return bool(self.estimator.__sklearn_is_fitted__())
 
     def _learn(self, names: list[Hashable], values: NDArray[np.float64], y: list[Any]) -> None:
         """Learn samples, with all their features; nothing changes after an error."""
@@ -198,7 +198,8 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     def _column_names(self) -> tuple[str, ...] | None:
         """The names of the features that the model holds; None where it holds none."""
-        return self.estimator._fitted().feature_names
+        names: tuple[str, ...] | None = self.estimator._fitted().feature_names
+        return names
 
     def _labels(self, y: list[Any]) -> list[Any]:
         """Labels as the model holds them: those of River are often bool, those here int or str."""
@@ -224,7 +225,8 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     def _probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         with _without_names():
-            return self.estimator.predict_proba(rows)
+            found: NDArray[np.float64] = self.estimator.predict_proba(rows)
+            return found
 
 
 def _names_of(model: Estimator) -> list[Hashable]:

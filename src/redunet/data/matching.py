@@ -128,7 +128,7 @@ def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: ReadOptions) 
 
 def _image_shape(model: Estimator) -> tuple[int, ...] | None:
     """The shape of images that a model takes; None where it knows of none."""
-    shape = () if model.features is None else model.features.input_shape
+    shape: tuple[int, ...] = () if model.features is None else model.features.input_shape
     if len(shape) == 3 and shape[2] == 1:
         shape = shape[:2]
     return shape if len(shape) > 1 else None

@@ -45,8 +45,8 @@ __all__ = [
     "register",
 ]
 
-Estimator: TypeAlias = ReduNetClassifier | ClosedForm
-"""Any of them."""
+Estimator: TypeAlias = Any
+"""A `MomentEstimator` of any kind: what more it can do, such as `tune`, is asked by `hasattr`."""
 
 CLOSED_FORM: dict[str, type[Any]] = {
     estimator.kind: estimator
@@ -143,7 +143,8 @@ def load(
 
 def _checked(settings: Any) -> dict[str, Any]:
     """The settings in a file, checked."""
-    return kind_of(settings)._made_with(settings)._plain_settings()
+    checked: dict[str, Any] = kind_of(settings)._made_with(settings)._plain_settings()
+    return checked
 
 
 def kind_of(settings: Any) -> type[Estimator]:

@@ -37,7 +37,7 @@ def column_names(X: ArrayLike) -> tuple[str, ...] | None:
 
 def checked_samples(X: ArrayLike, features: FeatureMap | None, estimator: Any) -> NDArray[Any]:
     """Samples as an array of shape (n, values), finite, of their own dtype, not copied."""
-    rows = _unmasked(_array_of_tensor(X), "samples")
+    rows: NDArray[Any] = _unmasked(_array_of_tensor(X), "samples")
     if not _is_plain(rows, features):
         rows = _made_plain(rows, features, estimator)
     if features is None:

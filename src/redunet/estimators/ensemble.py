@@ -281,7 +281,7 @@ class EnsembleClassifier(ClosedForm):
         memory = parse_memory(self.memory) // len(moments.sizes)
         found: list[Readout] = []
         for table in moments.groups:
-            member = _without_network(self._member()).remember(table)
+            member: Any = _without_network(self._member()).remember(table)
             if isinstance(member, ClosedForm):
                 found.append(member.solution_)
             elif member.n_layers or member.whitening is not None:

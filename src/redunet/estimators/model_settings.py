@@ -31,8 +31,8 @@ class ShiftSettings(Declared):
     )
 
 
-Learner: TypeAlias = ReduNetClassifier | ClosedForm
-"""A model that settings describe."""
+Learner: TypeAlias = Any
+"""A model that settings describe: a `MomentEstimator` of a kind that depends on them."""
 
 
 @documented(FeatureSettings, Settings, ShiftSettings, InputSettings)

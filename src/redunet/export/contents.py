@@ -73,4 +73,5 @@ def revealed(model: Estimator, layers: int) -> str | None:
         return revealed(_member(model), layers)
     if isinstance(model, ReduNetClassifier):
         return "second moment" if layers or model.readout == "coding" else None
-    return model.revealed
+    found: str | None = model.revealed
+    return found

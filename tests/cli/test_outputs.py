@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-import threading
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 
 from redunet import ReduNetClassifier
@@ -119,44 +117,17 @@ def test_files_keep_their_mode(tmp_path: Path, model: Path) -> None:
     assert mode(tmp_path / "both") == 0o666 & ~umask
 
 
-def through_a_pipe(pipe: Path, *words: object) -> bytes:
-    """What a command writes into a pipe."""
-    os.mkfifo(pipe)
-    got: list[bytes] = []
-    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
-    reader.start()
-    done(*words, "-o", pipe)
-    reader.join()
-    assert pipe.is_fifo()
-    return got[0]
-
-
-def test_pipes_get_what_files_would(tmp_path: Path, model: Path) -> None:
-    data = tmp_path / "d.npz"
-    for ending in ("csv", "jsonl", "parquet"):
-        done("predict", model, data, "-o", tmp_path / f"out.{ending}")
-        got = through_a_pipe(tmp_path / f"pipe.{ending}", "predict", model, data)
-        assert got == (tmp_path / f"out.{ending}").read_bytes()
-    assert pyarrow.parquet.read_table(tmp_path / "out.parquet").num_rows == len(ROWS)
-    done("merge", model, model, "-o", tmp_path / "both")
-    got = through_a_pipe(tmp_path / "pipe", "merge", model, model)
-    assert got == (tmp_path / "both").read_bytes()
-    done("report", model, "-o", tmp_path / "page")
-    assert through_a_pipe(tmp_path / "pages", "report", model) == (tmp_path / "page").read_bytes()
-
-
-def test_devices_are_written_into_and_links_stay(tmp_path: Path, model: Path) -> None:
+def test_links_stay_and_only_files_are_written(tmp_path: Path, model: Path) -> None:
     (tmp_path / "null.csv").symlink_to("/dev/null")
-    (tmp_path / "full.csv").symlink_to("/dev/full")
     (tmp_path / "far.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to("far.csv")
     data = tmp_path / "d.npz"
-    done("predict", model, data, "-o", tmp_path / "null.csv")
-    assert "No space left" in refused("predict", model, data, "-o", tmp_path / "full.csv")
-    done("report", model, "-o", "/dev/null")
-    assert "No space left" in refused("report", model, "-o", "/dev/full")
+    for words in (
+        ("predict", model, data, "-o", tmp_path / "null.csv"),
+        ("report", model, "-o", "/dev/null"),
+    ):
+        assert "expected a regular file, got a device" in refused(*words)
     assert Path("/dev/null").is_char_device()
-    assert Path("/dev/full").is_char_device()
     done("predict", model, data, "-o", tmp_path / "link.csv")
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "far.csv").read_text().startswith("sample,label,")
@@ -206,11 +177,8 @@ def test_folders_that_may_not_be_entered(model: Path) -> None:
 def test_names_that_are_too_long(tmp_path: Path, model: Path) -> None:
     for words in commands_on(tmp_path / ("x" * 300), model, tmp_path / "d.npz"):
         assert "File name too long" in refused(*words), words
-    longest = tmp_path / ("x" * 255)
-    done("learn", longest, tmp_path / "d.npz", "--set", "n_layers=2")
-    assert longest.read_bytes() == model.read_bytes()
     csv = tmp_path / f"{'x' * 251}.csv"
-    done("predict", longest, tmp_path / "d.npz", "-o", csv)
+    done("predict", model, tmp_path / "d.npz", "-o", csv)
     assert csv.read_text().count("\n") == 1 + len(ROWS)
 
 

@@ -83,14 +83,10 @@ def test_kill_9_leaves_the_model_and_whoever_waits_goes_on(tmp_path: Path, model
     assert second.stderr.readline() == (
         f"redunet: process {first.pid} is changing {model}: waiting until it is done\n"
     )
-    assert json.loads(lock.read_text())["process"] == first.pid
+    assert lock.read_text() == str(first.pid)
     assert model.read_bytes() == before
     first.kill()
     first.communicate(timeout=60)
-    assert second.stderr.readline() == (
-        f"redunet: process {first.pid} ended before it had changed {model}, "
-        f"which is as it was before that\n"
-    )
     said, _ = second.communicate(timeout=60)
     assert second.returncode == 0
     assert said.startswith("Learnt 20 samples")

@@ -83,7 +83,7 @@ def test_writers_take_turns(tmp_path: Path) -> None:
 
 def test_places_that_are_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for name, what in (("pipe", "is no regular file"), ("", "cannot write")):
+    for name, what in (("pipe", "expected a regular file, got a pipe"), ("", "cannot write")):
         with pytest.raises(FileAccessError, match=what):
             Journal(tmp_path / name).plan("a", "b", {})
 

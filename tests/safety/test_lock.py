@@ -60,9 +60,7 @@ def test_what_others_put_in_the_place_of_the_lock(tmp_path: Path, model: Path) -
     assert listing(tmp_path) == [".model.changing", "model", "victim"]
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[" * 4096, b'{"process": "\\u001b[2J"}', b'{"process": true}', b"\xff" * 9]
-)
+@pytest.mark.parametrize("content", [b"", b"[" * 4096, b"\x1b[2J", b"\xff" * 9])
 def test_anything_may_be_written_in_a_lock(tmp_path: Path, model: Path, content: bytes) -> None:
     lock = tmp_path / ".model.changing"
     lock.write_bytes(content)
@@ -118,7 +116,7 @@ def test_waiting_ends_in_time(tmp_path: Path, model: Path) -> None:
                 pass
             assert f"process {os.getpid()} is still changing {model} after 0." in str(caught.value)
             assert "\n" not in str(caught.value)
-        assert f'"process": {os.getpid()}' in lock.read_text()  # the holder's still
+        assert lock.read_text() == f"{os.getpid()}"  # the holder's still
     assert len(asked) == 3
     assert said == [f"process {os.getpid()} is changing {model}: waiting until it is done"] * 3
     assert model.read_bytes() == b"old"
@@ -179,31 +177,12 @@ def test_a_file_system_without_locks(
     assert listing(tmp_path) == ["model"]
 
 
-def test_long_names(tmp_path: Path) -> None:
-    for length in (244, 245, 246, 255):
-        path = tmp_path / ("x" * length)
-        assert told(path) == []
-        assert path.read_bytes() == b"new"
-        path.unlink()
-    assert told(tmp_path / ("é" * 127)) == []
-    assert "File name too long" in refusal(tmp_path / ("x" * 256))
-    assert "File name too long" in refusal(tmp_path / ("é" * 128))
-    assert listing(tmp_path) == ["é" * 127]
-
-
 def test_a_folder_that_may_not_be_entered(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("closed")
     (folder / "model").write_bytes(b"old")
     folder.chmod(0o600)
     with powerless():
         assert "Permission denied" in refusal(folder / "model")
-
-
-def test_pipes_and_devices_are_no_models(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/null"), Path("/dev/stdout")):
-        assert refusal(path) == f"{path} is a pipe or device: give the name of a model file"
-    assert refusal(tmp_path) == f"{tmp_path} is a folder: give the name of a model file"
 
 
 def test_all_names_of_a_file_have_one_lock(tmp_path: Path, model: Path) -> None:

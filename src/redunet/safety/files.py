@@ -1,8 +1,4 @@
-"""The one place that writes files: each whole or not at all, with the access rights it had.
-
-Only the standard library: the packages for atomic writing replace links and
-devices, lose the mode of a file, or leave behind what a killed process wrote.
-"""
+"""The one place that writes files: each whole or not at all, with the mode that it had."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,21 +17,28 @@ from filelock import lock_descriptor
 from redunet.errors import FileAccessError, ReduNetError
 
 _TEMPORARY = re.compile(r"\.redunet-[0-9a-f]{32}\.tmp")
-_MOST_LINKS = 40
-_ACL = "system.posix_acl_access"
 _ON_WINDOWS = os.name == "nt"
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
 NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Flags that open no pipe that someone put there, where the system knows them."""
-_ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""Flags that open the file of a name and nothing that it leads to, as bytes."""
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file to write; it is there when the block ends, and not if the block fails.
 
-    Links are followed to the file that they lead to. A regular file is replaced
-    in one step, keeping its mode and, where possible, its owner. Into a pipe, a
-    device or an open descriptor such as /dev/stdout the bytes go as they come.
+    Links are followed to the file that they lead to, which is replaced in one step and keeps its
+    mode. A folder, a pipe, a device, or the file that standard output goes to is an error.
 
     Parameters
     ----------
@@ -45,24 +47,17 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Yields
     ------
     binary file
-        One that can be read too and has random access, if it is a regular file.
+        One that can be read too and has random access.
     """
-    unchanged = ""
     try:
         target = follow(path)
-        if is_special(target):
-            with open(_open_special(target), "wb") as file:
-                yield file
-        else:
-            unchanged = " (a file that was there before is unchanged)"
-            if target.is_dir():
-                raise IsADirectoryError(errno.EISDIR, "a folder is in the way")
-            with _replacing(target) as file:
-                yield file
-            sync_folder(target.parent, path)
+        with _replacing(target) as file:
+            yield file
+        sync_folder(target.parent, path)
     except ReduNetError:
         raise
     except OSError as error:
+        unchanged = " (a file that was there before is unchanged)"
         raise cannot_write(path, error, unchanged) from error
 
 
@@ -99,7 +94,7 @@ def cannot_write(
 
 
 def refuse_overwriting(output: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Complain of an output that is one of the inputs, or lies in one, by whatever name.
+    """Raise an error if an output is one of the inputs, or lies in one, by whatever name.
 
     Parameters
     ----------
@@ -132,50 +127,31 @@ def _holds(path: str | os.PathLike[str], found: os.stat_result, place: str) -> b
 
 
 def follow(path: str | os.PathLike[str]) -> Path:
-    """The file that a name leads to through links, which need not be there yet.
-
-    Names of this process's open descriptors are kept as they are: what such a
-    link reads as may not be a path.
-    """
-    place = Path(path)
+    """The regular file that a name leads to through links, which need not be there yet."""
     try:
-        for _ in range(_MOST_LINKS):
-            place = Path(os.path.realpath(place.parent), place.name)
-            if _is_descriptor(place) or not stat.S_ISLNK(os.lstat(place).st_mode):
-                return place
-            place = place.parent / os.readlink(place)
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = Path(os.path.realpath(path))
+        found = os.lstat(target)
     except FileNotFoundError:
-        return place
+        return target
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         raise cannot_write(path, error) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise cannot_write(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
+    kind = irregular(found)
+    if kind is None and any(_is_open_as(stream, found) for stream in (1, 2)):
+        kind = "the file that standard output goes to"
+    if kind is not None:
+        raise FileAccessError(
+            f"cannot write {os.fspath(path)}: expected a regular file, got {kind}: name another"
+        )
+    return target
 
 
-def is_special(target: Path) -> bool:
-    """Whether a path that `follow` gave is that of a pipe or device, to be written into."""
-    if _is_descriptor(target):
-        return True
-    try:
-        mode = os.lstat(target).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def open_descriptor(path: Path, flags: int, mode: int = 0o666) -> int:
-    """A descriptor of a file that is no link and becomes no standard stream.
-
-    Where a standard stream was closed, its number goes to the next file that is
-    opened, and whatever a library then prints would end up in that file.
-    """
-    handle = os.open(path, flags | _ALWAYS, mode)
-    streams = []
-    while handle <= 2:
-        streams.append(handle)
-        handle = os.dup(handle)
-    for one in streams:
-        os.close(one)
-    return handle
+def irregular(found: os.stat_result) -> str | None:
+    """What stands in the place of a regular file, with its article; None where it is one."""
+    if stat.S_ISREG(found.st_mode):
+        return None
+    return _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
 
 
 def is_at(handle: int, path: Path) -> bool:
@@ -186,14 +162,28 @@ def is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _is_descriptor(place: Path) -> bool:
-    return place.name.isdecimal() and str(place.parent) == f"/proc/{os.getpid()}/fd"
+def sync_folder(folder: Path, path: str | os.PathLike[str]) -> None:
+    """Make a rename in a folder last."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except PermissionError:
+        return  # a folder that may be written but not read cannot be synced, nor any on Windows
+    except OSError as error:
+        why = error.strerror or error
+        raise FileAccessError(
+            f"{os.fspath(path)} is written, but its folder could not be synced: {why}"
+        ) from error
 
 
-def _open_special(target: Path) -> int:
-    if _is_descriptor(target):
-        return os.dup(int(target.name))
-    return open_descriptor(target, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+def _is_open_as(stream: int, found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.fstat(stream), found)
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -207,7 +197,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
         try:
             yield file
             file.flush()
-            _keep_access(handle, target)
+            _keep_mode(handle, target)
             os.fsync(handle)
             if _ON_WINDOWS:  # which renames no file that is open
                 file.close()
@@ -224,7 +214,7 @@ def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
     """A new file under a name that nobody can foresee, locked for as long as it is open."""
     while True:
         path = folder / f".redunet-{secrets.token_hex(16)}.tmp"
-        handle = open_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, mode)
         if _is_locked(handle) and is_at(handle, path):
             return handle, path
         os.close(handle)  # taken for a leftover before it was locked
@@ -250,7 +240,7 @@ def _remove_leftovers(folder: Path) -> None:
         return  # a folder that may be written but not listed
     for name in names:
         with suppress(OSError):
-            handle = open_descriptor(folder / name, os.O_RDONLY | NOT_WAITING)
+            handle = os.open(folder / name, os.O_RDONLY | NOT_WAITING | NO_LINK)
             try:
                 if lock_descriptor(handle, blocking=False):
                     os.unlink(folder / name)
@@ -258,45 +248,17 @@ def _remove_leftovers(folder: Path) -> None:
                 os.close(handle)
 
 
-def _keep_access(handle: int, target: Path) -> None:
-    """Give a new file the mode, the owner and the access list of the one that it replaces."""
+def _keep_mode(handle: int, target: Path) -> None:
+    """Give a new file the mode of the one that it replaces."""
     try:
         old = os.lstat(target)
     except FileNotFoundError:
         return
-    if not stat.S_ISREG(old.st_mode):
+    if irregular(old) is not None:
         raise FileExistsError(errno.EEXIST, "something else was put there meanwhile")
-    mode, new = stat.S_IMODE(old.st_mode), os.fstat(handle)
-    if new.st_uid != old.st_uid:
-        with suppress(OSError):
-            os.fchown(handle, old.st_uid, -1)
-    if new.st_gid != old.st_gid:
-        try:
-            os.fchown(handle, -1, old.st_gid)
-        except OSError:  # what one group might do, another might not
-            mode &= ~0o070 | (mode & 0o007) << 3
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.removexattr(handle, _ACL)  # one that the folder hands down
-        with suppress(OSError):
-            os.setxattr(handle, _ACL, os.getxattr(target, _ACL, follow_symlinks=False))
+    mode = stat.S_IMODE(old.st_mode)
+    if os.fstat(handle).st_gid != old.st_gid:  # what one group might do, another might not
+        mode &= ~0o070 | (mode & 0o007) << 3
     if hasattr(os, "fchmod"):
         with suppress(OSError):  # a file system without modes
             os.fchmod(handle, mode)
-
-
-def sync_folder(folder: Path, path: str | os.PathLike[str]) -> None:
-    """Make a rename in a folder last."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except PermissionError:
-        return  # a folder that may be written but not read cannot be synced
-    except OSError as error:
-        why = error.strerror or error
-        raise FileAccessError(
-            f"{os.fspath(path)} is written, but its folder could not be synced: {why}"
-        ) from error

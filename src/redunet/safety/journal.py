@@ -12,7 +12,6 @@ import hmac
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,12 +23,12 @@ from filelock import lock_descriptor
 
 from redunet.errors import BusyError, DataError, FileAccessError
 from redunet.safety.files import (
+    NO_LINK,
     NOT_WAITING,
     cannot_write,
     follow,
     is_at,
     make_folder,
-    open_descriptor,
     sync_folder,
 )
 from redunet.safety.lock import POLL
@@ -200,8 +199,6 @@ class Journal:
             while not held:
                 handle = self._open(target)
                 try:
-                    if not stat.S_ISREG(os.fstat(handle).st_mode):
-                        raise FileAccessError(f"{self.path} is no regular file: name another")
                     self._lock(handle)
                     held = is_at(handle, target)  # it may have been moved meanwhile
                     if held:
@@ -214,13 +211,13 @@ class Journal:
             raise cannot_write(self.path, error) from error
 
     def _open(self, target: Path) -> int:
-        flags = os.O_RDWR | os.O_APPEND | NOT_WAITING
+        flags = os.O_RDWR | os.O_APPEND | NOT_WAITING | NO_LINK
         while True:
             try:
-                return open_descriptor(target, flags)
+                return os.open(target, flags)
             except FileNotFoundError:
                 try:
-                    return open_descriptor(target, flags | os.O_CREAT | os.O_EXCL)
+                    return os.open(target, flags | os.O_CREAT | os.O_EXCL, 0o666)
                 except FileExistsError:
                     continue  # made by another meanwhile
 

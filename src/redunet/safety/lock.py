@@ -1,10 +1,8 @@
-"""One process at a time changes a model file; the next one notices what was interrupted."""
+"""One process at a time changes a model file; the others wait, and say for whom."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
 import stat
 import time
@@ -12,26 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from filelock import lock_descriptor
 
 from redunet.errors import BusyError, FileAccessError
-from redunet.safety.files import (
-    NOT_WAITING,
-    cannot_write,
-    follow,
-    is_at,
-    is_special,
-    open_descriptor,
-)
+from redunet.safety.files import NO_LINK, NOT_WAITING, cannot_write, follow, is_at
 
 Tell = Callable[[str], None]
 """Told what a person may want to know, in one line."""
 
-_LONGEST_NAME = 255
 POLL = 0.05  # seconds; nobody notices it, and 20 looks a second cost nothing
-_MOST_CONTENT = 4096  # bytes; a lock that redunet wrote holds less than 100
+_LONGEST_NUMBER = 20  # digits of 64 bits
 _REMOVED_WHEN_CLOSED = os.name == "nt"  # Windows removes no file that is open
 
 
@@ -45,9 +34,8 @@ def changing(
 ) -> Iterator[list[str]]:
     """Hold a model file alone, waiting for whoever holds it.
 
-    Beside the file, which links are followed to, lies a locked one while it is
-    being changed. The lock ends with the process, however that ends; the locked
-    file then stays, and tells the next process that the model was not changed.
+    Beside the file, which links are followed to, lies a locked one while it is being changed.
+    The lock ends with the process, however that ends.
 
     Parameters
     ----------
@@ -69,38 +57,14 @@ def changing(
     BusyError
         Another process still holds the file; nothing was changed.
     """
-    model = _model_file(path)
+    model = follow(path)
     lock = partial(
         _lock, path=path, tell=tell, timeout=timeout, cancelled=cancelled, begun=time.monotonic()
     )
-    with _locked(_beside(model), path, lock) as handle:
-        before = _state(model)
-        left = _read(handle)
-        if left and left.get("model") == before:
-            tell(
-                f"process {_process(left)} ended before it had changed {path}, "
-                f"which is as it was before that"
-            )
-        _write(handle, path, {"process": os.getpid(), "model": before})
+    # All who change the model agree on this name.
+    with _locked(model.parent / f".{model.name}.changing", path, lock) as handle:
+        _write(handle, path)
         yield _other_names(model, path)
-
-
-def _model_file(path: Path) -> Path:
-    """Where a model is, or is to be."""
-    model = follow(path)
-    if os.path.isdir(model):
-        raise FileAccessError(f"{path} is a folder: give the name of a model file")
-    if is_special(model):
-        raise FileAccessError(f"{path} is a pipe or device: give the name of a model file")
-    return model
-
-
-def _beside(model: Path) -> Path:
-    """The name of the file that is locked, which all who change the model agree on."""
-    name = f".{model.name}.changing"
-    if len(os.fsencode(name)) > _LONGEST_NAME:
-        name = f".{hashlib.sha256(os.fsencode(model.name)).hexdigest()}.changing"
-    return model.parent / name
 
 
 @contextmanager
@@ -132,7 +96,7 @@ def _locked(beside: Path, path: Path, lock: Callable[[int, Path], None]) -> Iter
 def _opened(beside: Path, path: Path) -> int:
     try:
         # Not to wait for a pipe that someone put there.
-        handle = open_descriptor(beside, os.O_RDWR | os.O_CREAT | NOT_WAITING)
+        handle = os.open(beside, os.O_RDWR | os.O_CREAT | NOT_WAITING | NO_LINK, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _in_the_way(beside, path) from None
@@ -164,7 +128,7 @@ def _lock(
     try:
         if lock_descriptor(handle, blocking=False):
             return
-        holder = f"process {_process(_read(handle))}"
+        holder = _holder(handle)
         tell(f"{holder} is changing {path}: waiting until it is done")
         while not lock_descriptor(handle, blocking=False):
             waited = time.monotonic() - begun
@@ -187,15 +151,6 @@ def _lock(
         ) from error
 
 
-def _state(model: Path) -> list[int] | None:
-    """What differs after the file was replaced; None where there is none."""
-    try:
-        found = model.stat()
-    except OSError:
-        return None
-    return [found.st_ino, found.st_mtime_ns]
-
-
 def _other_names(model: Path, path: Path) -> list[str]:
     try:
         others = model.stat().st_nlink - 1
@@ -207,25 +162,20 @@ def _other_names(model: Path, path: Path) -> list[str]:
     return [f"{path} had {names}: the file there is unchanged and holds what the model held before"]
 
 
-def _read(handle: int) -> dict[str, Any]:
+def _holder(handle: int) -> str:
+    """The process that a lock names; anyone may have written the file, and anything."""
     try:
         os.lseek(handle, 0, os.SEEK_SET)
-        content = json.loads(os.read(handle, _MOST_CONTENT))
-    except (OSError, ValueError, RecursionError):  # Windows lets nobody read what is locked
-        return {}
-    return content if isinstance(content, dict) else {}
+        found = os.read(handle, _LONGEST_NUMBER)
+    except OSError:  # Windows lets nobody read what is locked
+        found = b""
+    return f"process {found.decode() if found.isdigit() else 'unknown'}"
 
 
-def _process(content: dict[str, Any]) -> str:
-    """The number of a process; anyone may have written the file, and anything."""
-    found = content.get("process")
-    return str(found) if type(found) is int else "unknown"
-
-
-def _write(handle: int, path: Path, content: dict[str, Any]) -> None:
+def _write(handle: int, path: Path) -> None:
     try:
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)
-        os.write(handle, json.dumps(content).encode())
+        os.write(handle, str(os.getpid()).encode())
     except OSError as error:
         raise cannot_write(path, error) from error

@@ -8,16 +8,9 @@ import stat
 from typing import BinaryIO
 
 from redunet.errors import DataError, FileAccessError
-from redunet.safety.files import NOT_WAITING
+from redunet.safety.files import NOT_WAITING, irregular
 
 _READING = os.O_RDONLY | NOT_WAITING | getattr(os, "O_BINARY", 0)
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def open_regular(path: str | os.PathLike[str], most_bytes: int | None = None) -> BinaryIO:
@@ -90,6 +83,6 @@ def open_secret(path: str | os.PathLike[str], most_bytes: int, what: str) -> Bin
 
 
 def _check_kind(path: str | os.PathLike[str], found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    kind = irregular(found)
+    if kind is not None:
         raise FileAccessError(f"cannot read {os.fspath(path)}: expected a regular file, got {kind}")

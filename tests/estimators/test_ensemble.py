@@ -26,7 +26,7 @@ from redunet.distributed.contribution import Task
 from redunet.estimators import LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
 from redunet.estimators.model_settings import ModelSettings
 from redunet.features import Mirrored, PatchFilters, RandomReLU, Together
-from redunet.report.look import Look
+from redunet.report.model_view import ModelView
 from redunet_lab.closed_forms import KLDA
 from redunet_lab.recipes import from_recipe
 from tests.conftest import classes_on_subspaces
@@ -204,7 +204,7 @@ def test_what_cannot_be_is_one_line() -> None:
     with pytest.raises(SettingsError, match="for a federation, got one of ensemble"):
         Task.of(new())
     with pytest.raises(SettingsError, match=r"of several feature maps, got one of groups of vec"):
-        Look(EnsembleClassifier(Ridge(), groups=(5, 7)).fit(X, y)).network  # noqa: B018
+        ModelView(EnsembleClassifier(Ridge(), groups=(5, 7)).fit(X, y)).network  # noqa: B018
     with pytest.raises(SettingsError, match="memory"):
         new().set_params(memory="lots").fit(X, y)
     before = model.to_bytes()

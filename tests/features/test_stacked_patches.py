@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from redunet import DataError, SettingsError
 from redunet.features import FeatureMap, Flatten, Mirrored, PatchFilters, StackedPatches
-from redunet.report.filters import filter_figure
 from tests.features.test_patches import responses, textures
 
 IMAGES = textures(60)
@@ -91,9 +90,3 @@ def test_what_it_cannot_be_made_of_is_refused() -> None:
         FEATURES(torch.from_numpy(IMAGES / 255))
     with pytest.raises(DataError, match="got none"):
         StackedPatches.learn(IMAGES[:0], 0, 4)
-
-
-def test_filters_of_images_are_drawn_and_those_of_responses_are_not() -> None:
-    (figure,) = filter_figure(FEATURES)
-    assert [view.name for view in figure.views] == ["4 × 4 pixels"]
-    assert "of each size" not in figure.caption

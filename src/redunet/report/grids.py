@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -33,48 +30,33 @@ LETTER = 0.075
 """Inches that a letter of a name takes, on average."""
 
 MOST_LETTERS, FEW_LETTERS = 22, 12
-"""Of names beside one heat map, and where several or many pictures share the width."""
+"""Of names beside a heat map, and beside small pictures."""
 
 
-def draw_heat_maps(charts: Sequence[tuple[str, HeatMap]], figure: Figure | None) -> Canvas:
-    """Heat maps side by side, all with one scale of colours; of several, each under its name."""
-    several, first = len(charts) > 1, charts[0][1]
-    most = FEW_LETTERS if several else MOST_LETTERS
-    names, beside = (_shown(first, axis[1], most)[1] for axis in (first.columns, first.rows))
+def draw_heat_map(chart: HeatMap, figure: Figure | None) -> Canvas:
+    """A heat map and its scale of colours."""
+    names, beside = (_shown(axis[1])[1] for axis in (chart.columns, chart.rows))
     longest, widest = (LETTER * max(map(len, some)) for some in (names, beside))
-    left, end, gap = (0.12, 0.86, 0.03) if several else (max(1.04, 0.5 + widest) / WIDTH, 0.81, 0.0)
-    width = (end - left + gap) / len(charts) - gap
-    side = width * WIDTH if several else max(2.6, min(6.0, 0.42 * len(first.rows[1])))
-    upright = several or longest > width * WIDTH / len(names)
+    left, end = max(1.04, 0.5 + widest) / WIDTH, 0.81
+    side = max(2.6, min(6.0, 0.42 * len(chart.rows[1])))
+    upright = longest > (end - left) * WIDTH / len(names)
     below = 0.4 + longest if upright else 0.6
-    titles = [textwrap.wrap(name, int(14 * width * WIDTH)) for name, _ in charts]
-    above = 0.15 * max(map(len, titles)) if several else 0.15
-    canvas = blank(above + side + below, figure)
-    lows, highs = zip(*(chart.bounds for _, chart in charts), strict=True)
-    for index, (_, chart) in enumerate(charts):
-        axes = axes_in(canvas, left + index * (width + gap), below, width, side)
-        alike = replace(chart, bounds=(min(lows), max(highs)))
-        image = _heat_map(axes, alike, most)
-        if upright:
-            style: dict[str, Any] = {"rotation": 90, "rotation_mode": "anchor", "fontsize": 8}
-            for label in axes.get_xticklabels():
-                label.set(ha="right", va="center", **style)
-        if several:
-            axes.set_ylabel("")
-            axes.tick_params(axis="y", labelleft=index == 0, labelsize=8)
-            style = {"fontsize": 9, "color": MUTED, "loc": "left", "pad": 6}
-            axes.set_title("\n".join(titles[index]), parse_math=False, **style)
-    scale = axes_in(canvas, end + (0.02 if several else 0.04), below, 0.018, side)
-    percent = PercentFormatter(1) if first.number_format.endswith("%") else None
+    canvas = blank(0.15 + side + below, figure)
+    axes = axes_in(canvas, left, below, end - left, side)
+    image = _heat_map(axes, chart)
+    if upright:
+        for label in axes.get_xticklabels():
+            label.set(rotation=90, rotation_mode="anchor", fontsize=8, ha="right", va="center")
+    scale = axes_in(canvas, end + 0.04, below, 0.018, side)
+    percent = PercentFormatter(1) if chart.number_format.endswith("%") else None
     bar = canvas.colorbar(image, cax=scale, format=percent)
-    bar.set_label(first.what, fontsize=9, color=TEXT)
+    bar.set_label(chart.what, fontsize=9, color=TEXT)
     bar.ax.tick_params(labelsize=8, color=MUTED)
     bar.outline.set_visible(False)
     return canvas
 
 
-def _heat_map(axes: Axes, chart: HeatMap, letters: int) -> AxesImage:
-    """A heat map in its axes, with names of at most so many letters."""
+def _heat_map(axes: Axes, chart: HeatMap) -> AxesImage:
     values = np.array([[np.nan if v is None else v for v in row] for row in chart.values], float)
     if chart.mask_diagonal:
         np.fill_diagonal(values, np.nan)
@@ -84,31 +66,22 @@ def _heat_map(axes: Axes, chart: HeatMap, letters: int) -> AxesImage:
     low, high = chart.bounds
     image = axes.imshow(values, colors, aspect="auto", interpolation="none", vmin=low, vmax=high)
     plain(axes, chart.columns[0], chart.rows[0])
-    for put, names in ((axes.set_xticks, chart.columns[1]), (axes.set_yticks, chart.rows[1])):
-        put(*_shown(chart, names, letters), parse_math=False)
-    if chart.groups:
-        axes.tick_params(length=0)
-        for (middle, _), (_, number) in zip(chart.middles(), chart.groups, strict=True):
-            end = middle + number / 2
-            axes.axhline(end, color="white", linewidth=0.5)
-            axes.axvline(end, color="white", linewidth=0.5)
+    axes.set_xticks(*_shown(chart.columns[1]), parse_math=False)
+    axes.set_yticks(*_shown(chart.rows[1]), parse_math=False)
     if chart.cells and len(chart.rows[1]) <= MOST_WRITTEN:
-        size = 6 if letters == FEW_LETTERS else 7.5
         for i, row in enumerate(chart.cells):
             for j, words in enumerate(row):
                 strong = (values[i, j] - low) / ((high - low) or 1.0)
                 ink = "white" if (1 - strong if chart.falling else strong) > 0.7 else TEXT
                 if words:
-                    axes.text(j, i, words, ha="center", va="center", fontsize=size, color=ink)
+                    axes.text(j, i, words, ha="center", va="center", fontsize=7.5, color=ink)
     return image
 
 
-def _shown(chart: HeatMap, names: Sequence[str], letters: int) -> tuple[list[float], list[str]]:
-    """The names of groups, or of as many rows or columns as there is room for, and their places."""
-    step = -(-len(names) // MOST_LABELS)
-    named = [(float(place), names[place]) for place in range(0, len(names), step)]
-    places, shown = zip(*(chart.middles() if chart.groups else named), strict=True)
-    return list(places), [_short(name, letters) for name in shown]
+def _shown(names: Sequence[str]) -> tuple[list[int], list[str]]:
+    """As many names of rows or columns as there is room for, and their places."""
+    places = list(range(0, len(names), -(-len(names) // MOST_LABELS)))
+    return places, [_short(names[place], MOST_LETTERS) for place in places]
 
 
 def _short(name: str, letters: int = FEW_LETTERS) -> str:
@@ -117,25 +90,18 @@ def _short(name: str, letters: int = FEW_LETTERS) -> str:
     return name if len(name) <= letters else f"{name[: letters - 1]}…"
 
 
-def draw_images(views: Sequence[tuple[str, Images]], figure: Figure | None) -> Canvas:
-    """Small pictures in rows, view below view, each under its name."""
-    sheets = [_sheet(images) for _, images in views]
-    left, above = (0.05, 0.42) if views[0][1].named else (0.012, 0.24)
+def draw_images(images: Images, figure: Figure | None) -> Canvas:
+    """Small pictures in rows, with the names of rows and columns."""
+    sheet = _sheet(images)
+    left, above = 0.05, 0.34
     width = 0.988 - left
-    heights = [width * WIDTH * sheet.shape[0] / sheet.shape[1] for sheet in sheets]
-    top = sum(height + above + 0.12 for height in heights)
-    canvas = blank(top, figure)
-    for (name, images), sheet, height in zip(views, sheets, heights, strict=True):
-        style: dict[str, Any] = {"fontsize": 9, "color": MUTED, "va": "bottom"}
-        y = (top - 0.18) / canvas.get_figheight()
-        canvas.text(0.012, y, name, parse_math=False, **style)
-        axes = axes_in(canvas, left, top - above - height, width, height)
-        axes.imshow(sheet, interpolation="none", aspect="auto")
-        axes.spines[:].set_visible(False)
-        axes.set(xticks=[], yticks=[])
-        if images.named:
-            _name_pictures(axes, images, sheet.shape)
-        top -= height + above + 0.12
+    height = width * WIDTH * sheet.shape[0] / sheet.shape[1]
+    canvas = blank(height + above, figure)
+    axes = axes_in(canvas, left, 0.05, width, height)
+    axes.imshow(sheet, interpolation="none", aspect="auto")
+    axes.spines[:].set_visible(False)
+    axes.set(xticks=[], yticks=[])
+    _name_pictures(axes, images, sheet.shape)
     return canvas
 
 

@@ -13,23 +13,17 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from redunet.report.blocks import INK, STRONG, Curve, Figure, Lines
-from redunet.report.drawing import DPI, MUTED, RULE, TEXT, axes_in, blank, plain
+from redunet.report.drawing import DPI, RULE, TEXT, axes_in, blank, plain
 
 DASHES: dict[str, Any] = {"--": (0, (5, 2)), "": "none"}
 
 
-def draw_charts(charts: Sequence[tuple[str, Lines]], figure: Figure | None) -> Canvas:
-    """Charts with their names, one above the other."""
-    heights = [max(3.4, 1.0 + 0.3 * len(lines.curves)) for _, lines in charts]
-    top = sum(heights)
-    canvas = blank(top, figure)
-    for (name, lines), height in zip(charts, heights, strict=True):
-        left = 0.1 if lines.logarithmic else 0.085
-        axes = axes_in(canvas, left, top - height + 0.55, 0.65 - left, height - 0.8)
-        draw_lines(axes, lines)
-        if len(charts) > 1:
-            axes.set_title(name, fontsize=9, color=MUTED, loc="left", pad=8)
-        top -= height
+def draw_chart(lines: Lines, figure: Figure | None) -> Canvas:
+    """A chart of lines, with room for their names on the right."""
+    height = max(3.4, 1.0 + 0.3 * len(lines.curves))
+    canvas = blank(height, figure)
+    left = 0.1 if lines.logarithmic else 0.085
+    draw_lines(axes_in(canvas, left, 0.55, 0.65 - left, height - 0.8), lines)
     return canvas
 
 
@@ -56,8 +50,6 @@ def draw_lines(axes: Axes, lines: Lines) -> None:
     if lines.logarithmic:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
-    if lines.level is not None:
-        axes.axhline(lines.level, color=MUTED, linewidth=1, zorder=1)
     if lines.named:
         _name_lines(axes, lines)
         return

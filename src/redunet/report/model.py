@@ -29,8 +29,7 @@ from redunet.report.blocks import (
     Text,
     View,
 )
-from redunet.report.filters import filter_figure
-from redunet.report.look import AFTER, BEFORE, Look
+from redunet.report.model_view import AFTER, BEFORE, ModelView
 from redunet.report.samples import Samples
 from redunet.report.shared_figures import (
     MOST_CLASSES,
@@ -39,7 +38,6 @@ from redunet.report.shared_figures import (
     rate_figure,
     rate_words,
 )
-from redunet.report.through_layers import margin_blocks, similarity_blocks
 from redunet.report.words import plain, readout_name
 
 MOST_LINES = 12
@@ -65,18 +63,15 @@ COLORS = (
 )  # fmt: skip
 
 
-def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
+def model_sections(view: ModelView, progress: Progress = silent) -> list[Section]:
     """Everything that a page says of a model, in order: the answer first, settings last."""
-    parts: dict[str, Callable[[Look], Sequence[Block]]] = {
+    parts: dict[str, Callable[[ModelView], Sequence[Block]]] = {
         "Summary": _summary,
         "Confusion matrix": _confusion,
         "Memberships by layer": _memberships,
-        "Cosines between samples": similarity_blocks,
-        "Margins of samples": margin_blocks,
         "Angles between the classes": _angles,
         "Spectra of the classes": _spectra,
         "Leading directions of the classes": _directions,
-        "Filters": lambda look: filter_figure(look.drawn.features),
         "The objective by layer": _objective,
         "Classes": _classes,
         "Settings": _settings,
@@ -84,35 +79,35 @@ def model_sections(look: Look, progress: Progress = silent) -> list[Section]:
     found = []
     for number, (title, part) in enumerate(parts.items()):
         progress(title.lower(), number / len(parts))
-        found.append(Section(title, part(look)))
+        found.append(Section(title, part(view)))
     return [section for section in found if section.blocks]
 
 
-def _summary(look: Look) -> list[Block]:
-    network, moments = look.network, look.model.moments_
+def _summary(view: ModelView) -> list[Block]:
+    network, moments = view.network, view.model.moments_
     layers = {0: "no layers", 1: "one layer"}.get(network.n_layers, f"{network.n_layers} layers")
     how = f"{layers}, labels by {readout_name(network._settings().readout)}"
-    if look.drawn is not network:
-        how = f"labels by {look.drawn.name().replace('-', ' ')}"
-    if isinstance(look.model, EnsembleClassifier):
-        n = len(look.model.moments_.sizes)
+    if view.drawn is not network:
+        how = f"labels by {view.drawn.name().replace('-', ' ')}"
+    if isinstance(view.model, EnsembleClassifier):
+        n = len(view.model.moments_.sizes)
         how = f"{n} models whose scores are averaged, each of a map of its own ({how}). What "
         how += "follows, but for labels, is of the first one"
     classes = f"{len(moments):,} classes" if len(moments) > 1 else "one class"
     said = f"A model of {classes}, learnt from {sum(moments.counts):,} samples of "
     said += f"{moments.n_features:,} features: {how}."
-    if look.samples is not None and look.samples.y is not None:
-        right = len(look.labels) - len(look.wrong)
-        said += f" It labels {right:,} of {len(look.labels):,} samples of {look.samples.name} "
-        said += f"correctly ({right / len(look.labels):.1%})."
-    if len(look.chosen) > 1:
-        depth, stage = next(iter(look.stages.items()))
-        angle, one, other = min(_pairs(stage, [look.names[j] for j in look.chosen]))
+    if view.samples is not None and view.samples.y is not None:
+        right = len(view.labels) - len(view.wrong)
+        said += f" It labels {right:,} of {len(view.labels):,} samples of {view.samples.name} "
+        said += f"correctly ({right / len(view.labels):.1%})."
+    if len(view.chosen) > 1:
+        depth, stage = next(iter(view.stages.items()))
+        angle, one, other = min(_pairs(stage, [view.names[j] for j in view.chosen]))
         said += (
             f" The most similar classes shown are {one} and {other}, {angle:.0f}° apart {depth}."
         )
     blocks: list[Block] = [Text(said)]
-    if network.n_layers and not look.with_layers:
+    if network.n_layers and not view.with_layers:
         said = f"What the layers do is left out: a pass over {network.n_layers} layers of "
         said += f"{len(moments):,} classes takes long, as they do not fit into {network.memory} of "
         blocks.append(Text(f"{said}memory. Show it with --layers."))
@@ -124,72 +119,74 @@ def _pairs(stage: Subspaces, names: Sequence[str]) -> list[tuple[float, str, str
     return [(close[i][j], names[j], names[i]) for i in range(len(names)) for j in range(i)]
 
 
-def _confusion(look: Look) -> list[Block]:
-    samples = look.samples
+def _confusion(view: ModelView) -> list[Block]:
+    samples = view.samples
     if samples is None or samples.y is None:
         return []
     said = "All labels are correct."
-    if look.wrong:
-        more = " and more" if len(look.wrong) > MOST_NAMED else ""
-        said = f"Wrongly labelled: rows {', '.join(map(str, look.wrong[:MOST_NAMED]))}{more}."
-    confusion = metrics.confusion(samples.y, look.labels)
+    if view.wrong:
+        more = " and more" if len(view.wrong) > MOST_NAMED else ""
+        said = f"Wrongly labelled: rows {', '.join(map(str, view.wrong[:MOST_NAMED]))}{more}."
+    confusion = metrics.confusion(samples.y, view.labels)
     every, more = len(confusion["labels"]), ""
     if every > MOST_CLASSES:
         more = f"{MOST_CLASSES} of {every} classes: those with most mistakes."
     return [confusion_figure([confusion_view("the model", confusion)], more), Text(said)]
 
 
-def _memberships(look: Look) -> list[Block]:
-    samples = look.samples
-    if samples is None or not look.with_layers:
+def _memberships(view: ModelView) -> list[Block]:
+    samples = view.samples
+    if samples is None or not view.with_layers:
         return []
     rows = list(samples.rows)
-    if look.add_mistake and not set(rows) & set(look.wrong):
-        rows += look.wrong[:1]
-    rows.sort(key=lambda row: row not in look.wrong)
-    memberships = look.network.memberships(samples.X[rows])
+    if view.add_mistake and not set(rows) & set(view.wrong):
+        rows += view.wrong[:1]
+    rows.sort(key=lambda row: row not in view.wrong)
+    memberships = view.network.memberships(samples.X[rows])
     if len(memberships) == 1:
-        return [_membership_table(look, samples, rows, memberships[0])]
+        return [_membership_table(view, samples, rows, memberships[0])]
     views = [
-        _membership_view(look, samples, row, memberships[:, index])
+        _membership_view(view, samples, row, memberships[:, index])
         for index, row in enumerate(rows)
     ]
     caption = (
         "The membership of the sample in each class that each layer estimates before it moves "
     )
     caption += "the sample: a softmax. The label itself is read off after the last layer."
-    if len(look.names) > MOST_ROWS:
-        caption += f" The {MOST_ROWS} classes of highest membership, of {len(look.names)}."
+    if len(view.names) > MOST_ROWS:
+        caption += f" The {MOST_ROWS} classes of highest membership, of {len(view.names)}."
     title = "Memberships by layer"
     return [Figure("memberships", title, caption, views, choose=f"from {samples.name}")]
 
 
 def _membership_table(
-    look: Look, samples: Samples, rows: Sequence[int], memberships: NDArray[Any]
+    view: ModelView, samples: Samples, rows: Sequence[int], memberships: NDArray[Any]
 ) -> Table:
     """The highest memberships of samples, (n, k), at the only layer."""
     lines = []
     for row, shares in zip(rows, memberships, strict=True):
         highest = shares.argsort(kind="stable")[::-1][:MOST_SHARES]
-        shown = ", ".join(f"{look.names[j]} {shares[j]:.3f}" for j in highest)
+        shown = ", ".join(f"{view.names[j]} {shares[j]:.3f}" for j in highest)
         true = [] if samples.y is None else [str(samples.y[row])]
-        lines.append([str(row), *true, str(look.labels[row]), shown])
+        lines.append([str(row), *true, str(view.labels[row]), shown])
     headings = ["sample", *([] if samples.y is None else ["true class"]), "label", "memberships"]
     caption = "The highest memberships that the only layer estimates before it moves the sample: "
     caption += "a softmax. The label itself is read off after the layer"
     return Table(caption, headings, lines, text_columns=len(headings))
 
 
-def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArray[Any]) -> View:
+def _membership_view(
+    view: ModelView, samples: Samples, row: int, memberships: NDArray[Any]
+) -> View:
     """Memberships of one sample, (layers, k)."""
-    given = look.labels[row]
+    given = view.labels[row]
     name = f"sample {row}: labelled {given}"
     if samples.y is not None:
         name += f", true class {samples.y[row]}"
     # Beyond these, a sample belongs to no class at any layer as far as an eye can see.
     highest = memberships.max(axis=0).argsort(kind="stable")[::-1][:MOST_ROWS]
     chosen = sorted(highest.tolist())
-    names = [look.names[j] for j in chosen]
+    names = [view.names[j] for j in chosen]
     by_layer = memberships[:, chosen].tolist()
     layers = [str(number) for number in range(1, len(by_layer) + 1)]
     top = max(range(len(names)), key=by_layer[-1].__getitem__)
@@ -207,12 +204,12 @@ def _membership_view(look: Look, samples: Samples, row: int, memberships: NDArra
     )
 
 
-def _angles(look: Look) -> list[Block]:
-    if len(look.chosen) < 2:
+def _angles(view: ModelView) -> list[Block]:
+    if len(view.chosen) < 2:
         return []
-    names = [look.names[j] for j in look.chosen]
+    names = [view.names[j] for j in view.chosen]
 
-    def view(depth: str, stage: Subspaces) -> View:
+    def at_depth(depth: str, stage: Subspaces) -> View:
         close = stage.closeness().tolist()
         pairs = _pairs(stage, names)
         (low, one, other), (high, first, second) = min(pairs), max(pairs)
@@ -236,16 +233,16 @@ def _angles(look: Look) -> list[Block]:
 
     caption = "The angle between two classes' subspaces, from the root mean square of the cosines "
     caption += "of all their principal angles: 90° where they are orthogonal, 0° where one lies in "
-    caption += f"the other.{look.rule(len(names))}"
-    views = [view(depth, stage) for depth, stage in look.stages.items()]
+    caption += f"the other.{view.rule(len(names))}"
+    views = [at_depth(depth, stage) for depth, stage in view.stages.items()]
     return [Figure("angles", "Angles between the classes", caption, views, choose="angles")]
 
 
-def _spectra(look: Look) -> list[Block]:
-    places = sorted(look.chosen.index(j) for j in look.ranked[:MOST_LINES])
-    names = [look.names[look.chosen[place]] for place in places]
+def _spectra(view: ModelView) -> list[Block]:
+    places = sorted(view.chosen.index(j) for j in view.ranked[:MOST_LINES])
+    names = [view.names[view.chosen[place]] for place in places]
 
-    def view(depth: str, stage: Subspaces) -> View:
+    def at_depth(depth: str, stage: Subspaces) -> View:
         spectra = stage.spectra[places].tolist()
         curves = [
             Curve(f"class {name}", values, color, width=1.8)
@@ -267,36 +264,36 @@ def _spectra(look: Look) -> list[Block]:
 
     caption = "Eigenvalues of each class's second moment as shares of their sum, largest first, on "
     caption += "a logarithmic scale: the sooner a line falls, the fewer directions hold the class."
-    caption += look.rule(len(names))
-    views = [view(depth, stage) for depth, stage in look.stages.items()]
+    caption += view.rule(len(names))
+    views = [at_depth(depth, stage) for depth, stage in view.stages.items()]
     return [Figure("spectra", "Spectra of the classes", caption, views, choose="spectra")]
 
 
-def _directions(look: Look) -> list[Block]:
-    shape, guessed = picture_shape(look.drawn)
+def _directions(view: ModelView) -> list[Block]:
+    shape, guessed = picture_shape(view.drawn)
     if shape is None:
         return []
-    stages = {depth: look.stages[depth] for depth in (BEFORE, AFTER) if depth in look.stages}
-    if is_whitened(look.network):
-        stages = {"before the whitening": as_learnt(look.network, MOST_DIRECTIONS, look.chosen)}
-    d = look.drawn.moments_.n_features
+    stages = {depth: view.stages[depth] for depth in (BEFORE, AFTER) if depth in view.stages}
+    if is_whitened(view.network):
+        stages = {"before the whitening": as_learnt(view.network, MOST_DIRECTIONS, view.chosen)}
+    d = view.drawn.moments_.n_features
     count = min(MOST_DIRECTIONS, *(b.shape[1] for stage in stages.values() for b in stage.bases))
     most = max(1, MOST_PIXELS // (d * count * len(stages)))
-    drawn = sorted(look.chosen.index(j) for j in look.ranked[:most])
+    drawn = sorted(view.chosen.index(j) for j in view.ranked[:most])
     caption = "The leading eigenvectors of each class as pictures, each scaled so that its largest "
     caption += "value is 1 in size; "
     caption += "grey is zero." if len(shape) == 3 else "blue and red are opposite signs."
-    caption += look.rule(len(drawn))
+    caption += view.rule(len(drawn))
     if guessed:
         caption += f" That the {d} features are pixels is a guess: they would fill a square, and "
         caption += "none of them seems ever to be negative."
-    views = list(_direction_views(look, stages, drawn, shape, count))
+    views = list(_direction_views(view, stages, drawn, shape, count))
     title = "Leading directions of the classes"
     return [Figure("directions", title, caption, views, choose="directions")]
 
 
 def _direction_views(
-    look: Look,
+    view: ModelView,
     stages: dict[str, Subspaces],
     drawn: Sequence[int],
     shape: tuple[int, ...],
@@ -307,7 +304,7 @@ def _direction_views(
     for depth, stage in stages.items():
         for start in range(0, len(drawn), MOST_SIDE_BY_SIDE):
             places = drawn[start : start + MOST_SIDE_BY_SIDE]
-            names = [look.names[look.chosen[place]] for place in places]
+            names = [view.names[view.chosen[place]] for place in places]
             tiles = []
             for place in places:
                 basis = stage.bases[place][:, :count]
@@ -330,38 +327,38 @@ def _direction_views(
             yield View(depth + which, alt, images)
 
 
-def _objective(look: Look) -> list[Block]:
-    if not look.with_layers:
+def _objective(view: ModelView) -> list[Block]:
+    if not view.with_layers:
         return []
-    rates = rates_by_layer(look.network)
+    rates = rates_by_layer(view.network)
     words = Text(rate_words(rates))
     return (
         [words, rate_figure(rates, "The objective by layer")]
-        if look.network.n_layers > 1
+        if view.network.n_layers > 1
         else [words]
     )
 
 
-def _classes(look: Look) -> list[Block]:
-    counts = look.model.moments_.counts
+def _classes(view: ModelView) -> list[Block]:
+    counts = view.model.moments_.counts
     rows = []
-    for place, j in enumerate(look.chosen):
-        ranks = [stage.bases[place].shape[1] for stage in look.stages.values()]
+    for place, j in enumerate(view.chosen):
+        ranks = [stage.bases[place].shape[1] for stage in view.stages.values()]
         energies = [
             f"{float(stage.spectra[place, :rank].sum()):.1%}"
-            for stage, rank in zip(look.stages.values(), ranks, strict=True)
+            for stage, rank in zip(view.stages.values(), ranks, strict=True)
         ]
-        rows.append([look.names[j], f"{counts[j]:,}", str(ranks[0]), *energies])
+        rows.append([view.names[j], f"{counts[j]:,}", str(ranks[0]), *energies])
     headings = ["class", "samples", "components"]
-    headings += [f"energy in them {depth}" for depth in look.stages]
-    caption = f"Samples and subspaces.{look.rule(len(rows))}".removesuffix(".")
+    headings += [f"energy in them {depth}" for depth in view.stages]
+    caption = f"Samples and subspaces.{view.rule(len(rows))}".removesuffix(".")
     return [Table(caption, headings, rows)]
 
 
-def _settings(look: Look) -> list[Block]:
-    model, features = look.model, look.model.features
+def _settings(view: ModelView) -> list[Block]:
+    model, features = view.model, view.model.features
     own = {"estimator": model.name(), **model.own_settings()}
-    if model is look.network:
+    if model is view.network:
         own = model._plain_settings()
     facts = {
         "feature map": "none: samples as they are" if features is None else features.kind,

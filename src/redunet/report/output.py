@@ -17,8 +17,8 @@ from redunet.estimators.lazy import StreamingWarning
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import around, article
-from redunet.report.look import Look
 from redunet.report.model import model_sections
+from redunet.report.model_view import ModelView
 from redunet.report.samples import read_samples
 from redunet.safety.files import make_folder, refuse_overwriting, write_bytes
 from redunet.safety.untrusted import open_regular
@@ -27,9 +27,6 @@ Record = Mapping[str, Any]
 
 MOST_RECORD_BYTES = 2**28
 """What is read of a record, far beyond any real one."""
-
-MOST_SIDE_BY_SIDE = 3
-"""Heat maps of one figure in a PNG file."""
 
 
 def page(
@@ -94,12 +91,12 @@ def page(
         else:
             models += 1
             named = read_samples(samples, read, rows, data_dir) if samples else None
-            look = Look(read, named, classes, layers, add_mistake=not rows)
+            view = ModelView(read, named, classes, layers, add_mistake=not rows)
             with warnings.catch_warnings():
                 # scikit-learn: arrays have no column names; the reader has matched these already.
                 warnings.filterwarnings("ignore", message="X does not have valid feature names")
                 warnings.simplefilter("ignore", StreamingWarning)  # a page makes few passes
-                found = Chapter(f"Model {path.name}", model_sections(look, tell))
+                found = Chapter(f"Model {path.name}", model_sections(view, tell))
             drawn = article(found, index, len(paths) > 1)
         chapters.append(found)
         articles.append(drawn)
@@ -120,7 +117,7 @@ def _write_figures(chapters: Sequence[Chapter], folder: Path) -> None:
         before = f"{number}-" if len(chapters) > 1 else ""
         for figure in [b for section in one.sections for b in section.blocks]:
             if isinstance(figure, Figure):
-                data = png(figure, MOST_SIDE_BY_SIDE)
+                data = png(figure)
                 write_bytes(folder / f"{before}{figure.name}.png", data)
 
 

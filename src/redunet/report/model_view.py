@@ -1,4 +1,4 @@
-"""A model as a page looks at it: which of its classes, at which depths, on which samples."""
+"""What a page shows of a model: which of its classes, at which depths, on which samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from redunet.estimators import (
 )
 from redunet.estimators.inspection import (
     after_layers,
-    at_depth,
     before_layers,
     layers_fit,
     most_similar,
@@ -30,38 +29,12 @@ from redunet.report.shared_figures import MOST_CLASSES
 MOST_VALUES = 60
 """Eigenvalues that are drawn of each class."""
 
-MANY_LAYERS = 4
-"""Of as many, classes are shown half-way through them too."""
-
-MOST_COMPARED = 120
-"""Samples that are compared with each other."""
-
-MOST_FOLLOWED = 2000
-"""Samples whose margins are drawn."""
-
 AFTER, BEFORE = "after the last layer", "before the first layer"
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
-    """Samples at some depth of a network.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d)
-        Features, on the unit sphere.
-    margins : ndarray of shape (m,)
-        Of other samples: the score of the true class less the highest of the others, by the
-        model's read-out from the features at that depth.
-    """
-
-    Z: NDArray[Any]
-    margins: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Look:
-    """A model, the classes of it to look at, and samples to label.
+class ModelView:
+    """A model, the classes of it to show, and samples to label.
 
     Parameters
     ----------
@@ -155,47 +128,6 @@ class Look:
         if not self.with_layers:
             return {BEFORE: before}
         return {AFTER: after_layers(self.network, MOST_VALUES, self.chosen), BEFORE: before}
-
-    @cached_property
-    def compared(self) -> list[tuple[str, list[int]]]:
-        """The classes chosen, and the rows of the first few samples of each."""
-        if self.samples is None or self.samples.y is None or len(self.names) < 2:
-            return []
-        most = max(2, MOST_COMPARED // len(self.chosen))
-        labels = self.model.classes_[self.chosen]
-        rows = [np.flatnonzero(self.samples.y == label)[:most].tolist() for label in labels]
-        return [(str(label), some) for label, some in zip(labels, rows, strict=True) if some]
-
-    @cached_property
-    def followed(self) -> NDArray[np.intp]:
-        """The rows of samples of the model's classes whose margins are drawn, spread evenly."""
-        if self.samples is None or self.samples.y is None:
-            return np.empty(0, dtype=np.intp)
-        known = np.flatnonzero(np.isin(self.samples.y, self.model.classes_))
-        return known[:: -(-len(known) // MOST_FOLLOWED) or 1]
-
-    @cached_property
-    def depths(self) -> dict[str, Passed]:
-        """Samples with labels after the layers, half-way where there are many, and before them."""
-        samples, n_layers = self.samples, self.network.n_layers
-        if samples is None or samples.y is None or not (self.with_layers and self.compared):
-            return {}
-        layers = {AFTER: n_layers, f"after {n_layers // 2} of {n_layers} layers": n_layers // 2}
-        if n_layers < MANY_LAYERS:
-            layers = {AFTER: n_layers}
-        found = {}
-        for depth, n in {**layers, BEFORE: 0}.items():
-            model = self.network if n == n_layers else at_depth(self.network, n)
-            found[depth] = self._passed(model, samples.X, samples.y)
-        return found
-
-    def _passed(self, model: ReduNetClassifier, X: NDArray[Any], y: NDArray[Any]) -> Passed:
-        Z = model.transform(X[[row for _, rows in self.compared for row in rows]])
-        scores = model.decision_function(X[self.followed])
-        if scores.ndim == 1:  # of two classes
-            scores = np.stack([-scores, scores], axis=1) / 2
-        own = model.classes_ == y[self.followed][:, None]
-        return Passed(Z, scores[own] - np.where(own, -np.inf, scores).max(axis=1))
 
     @cached_property
     def labels(self) -> NDArray[Any]:

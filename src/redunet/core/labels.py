@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from redunet.errors import DataError
+from redunet.errors import DataError, did_you_mean
 
 Label: TypeAlias = int | str
 
@@ -39,6 +40,33 @@ def check_labels(labels: Iterable[object]) -> None:
                 f"expected labels of Unicode characters, got {label!r}, which has half a "
                 f"surrogate pair: correct its encoding"
             )
+
+
+def known_labels(labels: Iterable[Label], known: Collection[Label]) -> list[Label]:
+    """Labels as a list; a DataError for one that is not known."""
+    labels = list(labels)
+    for label in labels:
+        try:
+            found = not isinstance(label, bool) and label in known
+        except TypeError:  # not hashable
+            found = False
+        if not found:
+            names = ", ".join(map(repr, list(known)[:10])) or "none"
+            raise DataError(
+                f"expected a class that was learnt ({names}{', …' * (len(known) > 10)}), "
+                f"got {label!r}{did_you_mean(label, known)}"
+            )
+    return labels
+
+
+def rows_by_label(X: Any, y: Any) -> dict[Label, list[int]]:
+    """The rows of X of each label, in the order in which labels first come."""
+    rows_of: dict[Label, list[int]] = defaultdict(list)
+    for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
+        rows_of[label].append(row)
+    if len(X) != sum(map(len, rows_of.values())):
+        raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
+    return rows_of
 
 
 @contextmanager

@@ -9,7 +9,6 @@ can be compared with ``==``.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -29,11 +28,11 @@ from redunet.core.factors import columns_factor, sketched_factor
 from redunet.core.grid import OnGrid, unit_grid
 from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels
-from redunet.core.labels import named
+from redunet.core.labels import known_labels, named, rows_by_label
 from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
 from redunet.core.waiting import Waiting
-from redunet.errors import DataError, did_you_mean
+from redunet.errors import DataError
 
 _ROOM = 2**29
 """Bytes that second moments may take as matrices although their columns would do: sums of matrices
@@ -215,11 +214,7 @@ class ClassMoments:
 
     def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
         """The rows of each label, in the order in which labels first come."""
-        rows_of: dict[Label, list[int]] = defaultdict(list)
-        for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
-            rows_of[label].append(row)
-        if len(X) != sum(map(len, rows_of.values())):
-            raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
+        rows_of = rows_by_label(X, y)
         check_labels((*self._table, *rows_of))
         return rows_of
 
@@ -397,19 +392,7 @@ class ClassMoments:
                 moment.check_values(values)
 
     def _known(self, labels: Iterable[Label]) -> list[Label]:
-        labels = list(labels)
-        for label in labels:
-            try:
-                known = not isinstance(label, bool) and label in self._table
-            except TypeError:  # not hashable
-                known = False
-            if not known:
-                names = ", ".join(map(repr, list(self._table)[:10])) or "none"
-                raise DataError(
-                    f"expected a class that was learnt ({names}{', …' * (len(self) > 10)}), "
-                    f"got {label!r}{did_you_mean(label, self._table)}"
-                )
-        return labels
+        return known_labels(labels, self._table)
 
     def _check_same_features(self, other: ClassMoments) -> None:
         if self.n_features != other.n_features:

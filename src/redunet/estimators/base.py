@@ -53,7 +53,7 @@ class MomentEstimator(TakesSamples):
         As for `ReduNetClassifier`.
     """
 
-    _remembers: ClassVar[type[ClassMoments]] = ClassMoments
+    _remembers: ClassVar[Any] = ClassMoments
     """The kind of table that samples are learnt into."""
 
     in_partitions: ClassVar[bool] = True
@@ -62,7 +62,8 @@ class MomentEstimator(TakesSamples):
     @property
     def learns_vectors(self) -> bool:
         """Whether what is remembered are moments of whole vectors: not of shifts, nor of groups."""
-        return self._remembers is ClassMoments
+        vectors: bool = self._remembers is ClassMoments
+        return vectors
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Forget everything, then learn.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -13,10 +13,8 @@ from torch import Tensor
 
 from redunet.core.calibration import DRAWN, best_temperature, probabilities
 from redunet.core.memberships import Sharpness
-from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.offloading import allocate_here
 from redunet.estimators.protocol import Transforms
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.state import Kept, State
@@ -248,8 +246,8 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
     def _settings(self) -> Settings:
         return Settings(**{name: getattr(self, name) for name in NETWORK})
 
-    def _no_moments(self, n_features: int) -> ShiftMoments:
-        return ShiftMoments(self._layout(n_features), allocate=allocate_here())
+    def _no_moments(self, n_features: int) -> Any:
+        return ShiftMoments(self._layout(n_features))
 
     def _layout(self, n_features: int) -> Layout:
         """How features lie on the grid; an error where they do not fill it."""
@@ -276,13 +274,15 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
     def _check_pipeline(self, state: State) -> None:
         super()._check_pipeline(state)
         given = self.own_settings()["positions"]
-        if given is not None and tuple(given) != _of_shifts(state.moments).layout.positions:
+        moments: Any = state.moments
+        if given is not None and tuple(given) != moments.layout.positions:
             raise SettingsError(
                 f"{self._of_pipeline} changed since the model was fitted: "
                 f"set them back, or fit again"
             )
 
     def _solution(self, state: State, device: str) -> ShiftAnswers:
+        total: Any = state.total
         network, settings = self._network(state, device), self._settings()
         d = state.moments.n_features
         n_components, kind = components(settings, d), self.own_settings()["readout"]
@@ -298,20 +298,20 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
                 network,
                 readout,
                 settings.confidence,
-                _of_shifts(state.total),
+                total,
                 settings.temperature,
                 Kept(),
             ),
         )
 
     def _network(self, state: State, device: str) -> ShiftNetwork:
-        settings = self._settings()
+        settings, total = self._settings(), cast(Any, state.total)
         key = settings.eps, settings.schedule, settings.dtype, device
         return state.kept.get(
             "network",
             key,
             lambda: build_shift_network(
-                _of_shifts(state.total),
+                total,
                 settings.eps,
                 settings.schedule,
                 dtype=settings.torch_dtype,
@@ -335,12 +335,6 @@ def components(settings: Settings, d: int) -> int:
     if settings.n_components is None:
         return max(1, d // 8)
     return settings.components(d) if d > 1 else 1
-
-
-def _of_shifts(moments: ClassMoments) -> ShiftMoments:
-    if not isinstance(moments, ShiftMoments):
-        raise SettingsError("expected moments of shifts, got moments of vectors: fit again")
-    return moments
 
 
 def _plain(size: Any) -> Any:

@@ -143,17 +143,6 @@ class Layout:
         diagonal.copy_(diagonal.real)  # a spectrum of energies
         return out
 
-    def matrix(self, blocks: Tensor) -> Tensor:
-        """The block-circulant matrix, (..., d, d), real, of blocks, (..., F, C, C)."""
-        lead, C, n = blocks.shape[:-3], self.channels, self.n
-        whole = blocks.new_empty(*lead, n, C, C)
-        whole[..., self.opposite[self.frequencies], :, :] = blocks.conj()
-        whole[..., self.frequencies, :, :] = blocks
-        planes = whole.movedim(-3, -1).reshape(*lead, C, C, *self.positions)
-        # An operator takes X to B X: its entry for two positions depends on their difference.
-        kernel: Tensor = torch.fft.ifftn(planes, dim=self._axes).real.reshape(*lead, C, C, n)
-        return kernel[..., self.differences].transpose(-3, -2).reshape(*lead, self.d, self.d)
-
     @property
     def _axes(self) -> tuple[int, ...]:
         """The last ones."""
@@ -162,12 +151,3 @@ class Layout:
     def _lengths(self, U: Tensor) -> Tensor:
         """The root of the multiplicity: Tensor of shape (F, 1, 1), real, as U is."""
         return self.multiplicity.sqrt().to(U.device, U.real.dtype)[:, None, None]
-
-    @cached_property
-    def differences(self) -> Tensor:
-        """The place of p − p' for all positions p and p': Tensor of shape (n, n), int64."""
-        out = torch.zeros(self.n, self.n, dtype=torch.int64)
-        at = torch.unravel_index(torch.arange(self.n), self.positions)
-        for p, size in zip(at, self.positions, strict=True):
-            out = out * size + (p[:, None] - p) % size
-        return out

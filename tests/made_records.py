@@ -14,8 +14,8 @@ import pytest
 
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import to_html
-from redunet.report.text import to_markdown
 from redunet_lab.report.sections import chapter
+from redunet_lab.report.text import to_markdown
 
 KNOWN = "html head meta title style body header h1 nav ul li a main section h2 p div table thead"
 KNOWN += " tbody tr th td pre code span figure figcaption details summary fieldset legend input"

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from redunet.report.blocks import Table
-from redunet.report.text import terminal_table
+from redunet_lab.report.text import terminal_table
 
 TASKS = [f"task {number}" for number in range(1, 11)]
 

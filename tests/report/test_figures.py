@@ -9,18 +9,14 @@ import re
 import subprocess
 import sys
 from html import unescape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from redunet.report.blocks import INK, Figure, HeatMap, Images, Lines, View
 from redunet.report.figures import png, svg
-from redunet.report.lines import apart
 from redunet.report.shared_figures import confusion_figure, confusion_view, rate_figure
 from redunet_lab.report.readme import FIGURES, draw, overview
 from redunet_lab.report.record_figures import accuracy_curves, accuracy_figure, styles
@@ -113,22 +109,6 @@ def test_the_best_can_be_told_apart_in_a_view_of_their_own() -> None:
     assert everything.drawing.bounds[0] == 0.0
     assert upper.drawing.bounds[0] > 0.6
     assert len(upper.drawing.curves) == 9
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 0.1)), min_size=1, max_size=8))
-def test_labels_stay_apart_and_inside(labels: list[tuple[float, float]]) -> None:
-    wanted = sorted(place for place, _ in labels)
-    heights = [height for _, height in labels]
-    places = apart(wanted, heights)
-    for (low, high), (below, above) in zip(pairwise(places), pairwise(heights), strict=True):
-        assert high - low >= (below + above) / 2 - 1e-9
-    assert min(places) >= 0
-    assert max(places) <= 1 + 1e-9
-
-
-def test_labels_with_room_stay_where_they_are_wanted() -> None:
-    assert apart([0.1, 0.5, 0.9], [0.1] * 3) == pytest.approx([0.1, 0.5, 0.9])
-    assert apart([0.5, 0.5], [0.1, 0.1]) == pytest.approx([0.45, 0.55])
 
 
 def test_the_picture_of_the_readme() -> None:

@@ -21,28 +21,24 @@ THEMED = {TEXT: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", "#ffff
 """Colours that a page has of its own, in each of its themes."""
 
 
-def blank(height: float, figure: Figure | None = None) -> Canvas:
-    """A canvas with room so many inches high, below a figure's title and caption where it has one.
+def canvas_of(height: float, figure: Figure | None = None) -> tuple[Canvas, Axes]:
+    """A canvas of some inches with axes; above them a figure's title and caption, where given.
 
     A page has title and caption outside the picture.
     """
     notes = textwrap.wrap(figure.caption, 118) if figure else []
-    total = height + (0.62 + 0.17 * len(notes) if figure else 0.1)
-    canvas = Canvas(figsize=(WIDTH, total), dpi=DPI)
+    above = 0.45 + 0.17 * len(notes) if figure else 0.0
+    canvas = Canvas(figsize=(WIDTH, height + above), dpi=DPI, layout="constrained")
+    axes = canvas.add_subplot()
     if figure:
+        total = height + above
+        canvas.set_layout_engine("constrained", rect=(0, 0, 1, 1 - above / total))
         title = textwrap.shorten(figure.title, 90, placeholder=" …")
-        style: dict[str, Any] = {"va": "top", "parse_math": False}
-        at = 0.012, 1 - 0.14 / total
-        canvas.text(*at, title, fontsize=11.5, fontweight="bold", color=TEXT, **style)
-        at = 0.012, 1 - 0.4 / total
-        canvas.text(*at, "\n".join(notes), fontsize=8.5, color=MUTED, linespacing=1.3, **style)
-    return canvas
-
-
-def axes_in(canvas: Canvas, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Axes at a place: shares of the width, inches of the height."""
-    total = canvas.get_figheight()
-    return canvas.add_axes((left, bottom / total, width, height / total))
+        left: dict[str, Any] = {"x": 0.012, "va": "top", "parse_math": False}
+        heading: dict[str, Any] = {"fontsize": 11.5, "fontweight": "bold", "color": TEXT}
+        canvas.text(y=1 - 0.12 / total, s=title, **heading, **left)
+        canvas.text(y=1 - 0.38 / total, s="\n".join(notes), fontsize=8.5, color=MUTED, **left)
+    return canvas, axes
 
 
 def plain(axes: Axes, x: str, y: str) -> None:
@@ -94,7 +90,7 @@ def _of_the_page(tag: re.Match[str]) -> str:
 
 
 def _color(color: re.Match[str]) -> str:
-    """A colour of the page, or one and for a dark ground the same nearer to white by a third."""
+    """A colour of the page; any other is nearer to white by a third on a dark ground."""
     parts = [int(color[0][at : at + 2], 16) for at in (1, 3, 5)]
     lighter = "#" + "".join(f"{part + (255 - part) // 3:02x}" for part in parts)
     return THEMED.get(color[0], f"light-dark({color[0]}, {lighter})")

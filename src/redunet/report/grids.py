@@ -13,7 +13,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from redunet.report.blocks import Figure, HeatMap, Images
-from redunet.report.drawing import MUTED, RULE, TEXT, WIDTH, axes_in, blank, plain
+from redunet.report.drawing import MUTED, RULE, TEXT, WIDTH, canvas_of, plain
 
 BLUES = ("#f4f7fb", "#a6cfee", "#08407a")
 SIGNED = LinearSegmentedColormap.from_list("", ("#b2182b", "#ffffff", "#2166ac"))
@@ -35,21 +35,14 @@ MOST_LETTERS, FEW_LETTERS = 22, 12
 
 def draw_heat_map(chart: HeatMap, figure: Figure | None) -> Canvas:
     """A heat map and its scale of colours."""
-    names, beside = (_shown(axis[1])[1] for axis in (chart.columns, chart.rows))
-    longest, widest = (LETTER * max(map(len, some)) for some in (names, beside))
-    left, end = max(1.04, 0.5 + widest) / WIDTH, 0.81
-    side = max(2.6, min(6.0, 0.42 * len(chart.rows[1])))
-    upright = longest > (end - left) * WIDTH / len(names)
-    below = 0.4 + longest if upright else 0.6
-    canvas = blank(0.15 + side + below, figure)
-    axes = axes_in(canvas, left, below, end - left, side)
+    canvas, axes = canvas_of(max(3.2, min(6.6, 0.6 + 0.42 * len(chart.rows[1]))), figure)
     image = _heat_map(axes, chart)
-    if upright:
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    if max(map(len, names)) * len(names) * LETTER > 0.75 * WIDTH:
         for label in axes.get_xticklabels():
             label.set(rotation=90, rotation_mode="anchor", fontsize=8, ha="right", va="center")
-    scale = axes_in(canvas, end + 0.04, below, 0.018, side)
     percent = PercentFormatter(1) if chart.number_format.endswith("%") else None
-    bar = canvas.colorbar(image, cax=scale, format=percent)
+    bar = canvas.colorbar(image, ax=axes, format=percent, fraction=0.03, aspect=30)
     bar.set_label(chart.what, fontsize=9, color=TEXT)
     bar.ax.tick_params(labelsize=8, color=MUTED)
     bar.outline.set_visible(False)
@@ -93,14 +86,9 @@ def _short(name: str, letters: int = FEW_LETTERS) -> str:
 def draw_images(images: Images, figure: Figure | None) -> Canvas:
     """Small pictures in rows, with the names of rows and columns."""
     sheet = _sheet(images)
-    left, above = 0.05, 0.34
-    width = 0.988 - left
-    height = width * WIDTH * sheet.shape[0] / sheet.shape[1]
-    canvas = blank(height + above, figure)
-    axes = axes_in(canvas, left, 0.05, width, height)
+    canvas, axes = canvas_of(0.4 + 0.93 * WIDTH * sheet.shape[0] / sheet.shape[1], figure)
     axes.imshow(sheet, interpolation="none", aspect="auto")
     axes.spines[:].set_visible(False)
-    axes.set(xticks=[], yticks=[])
     _name_pictures(axes, images, sheet.shape)
     return canvas
 

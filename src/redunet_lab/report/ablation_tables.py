@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from redunet.report.blocks import Block, Table, Text
-from redunet.report.text import markdown_table
 from redunet.report.words import readout_name
 from redunet_lab.report.numbers import UNKNOWN, Record, Spread, shown
+from redunet_lab.report.text import markdown_table
 
 _NAMED = 2
 """Kinds of features that stand side by side are named each time, where they are no more than so."""

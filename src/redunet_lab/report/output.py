@@ -8,10 +8,10 @@ from typing import Any
 
 from redunet.report.blocks import Figure
 from redunet.report.html import to_html
-from redunet.report.text import for_terminal, to_markdown
 from redunet.safety.files import make_folder, write_bytes
 from redunet_lab.report.numbers import Record
 from redunet_lab.report.sections import chapter, in_short
+from redunet_lab.report.text import for_terminal, to_markdown
 
 
 def write(record: Record, folder: Path) -> list[Path]:

@@ -20,7 +20,6 @@ from redunet.report.blocks import Table
 from redunet.report.drawing import DPI, TEXT, as_png
 from redunet.report.figures import png
 from redunet.report.lines import draw_lines
-from redunet.report.text import markdown_table, markdown_text
 from redunet.report.words import three
 from redunet.safety.files import write_bytes
 from redunet_lab.report.ablation_tables import ablations_table, ingredients_table
@@ -40,6 +39,7 @@ from redunet_lab.report.numbers import (
 )
 from redunet_lab.report.record_figures import accuracy_figure, accuracy_lines
 from redunet_lab.report.sections import KEPT, method_rows, raw_data
+from redunet_lab.report.text import markdown_table, markdown_text
 
 CLOSED_FORM = {"ncm", "lda", "ridge", "qda", "pairwise"}
 WITH_EXEMPLARS = {"icarl": "iCaRL", "er": "ER", "derpp": "DER++"}

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from redunet.cli.app import main
 from redunet.estimators.metrics import calibration_error
-from redunet.report.text import markdown_table
 from redunet_lab.compare import compare
 from redunet_lab.datasets import load
 from redunet_lab.experiment import Experiment
 from redunet_lab.orders import learn_in_orders
 from redunet_lab.recipes import from_recipe
 from redunet_lab.report.ablation_tables import ingredients_table
+from redunet_lab.report.text import markdown_table
 from redunet_lab.reproduce import run_network
 from redunet_lab.tune_experiment import tune_experiment
 

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from redunet.report.blocks import Table
-from redunet.report.text import terminal_table
 from redunet_lab.report.notes import changed_and_missing, result_notes
 from redunet_lab.report.readme import comparison_table, main
 from redunet_lab.report.record_figures import accuracy_curves
 from redunet_lab.report.sections import cost, result_table
+from redunet_lab.report.text import terminal_table
 from tests.made_records import (
     HOSTILE,
     Page,

@@ -15,11 +15,11 @@ from PIL import Image
 from rich.console import Console
 
 from redunet.errors import DataError
-from redunet.report.text import markdown_text, terminal_table
 from redunet.report.words import plain
 from redunet_lab import report
 from redunet_lab.report.readme import paper_table
 from redunet_lab.report.sections import chapter, result_table
+from redunet_lab.report.text import markdown_text, terminal_table
 from tests.made_records import (
     HOSTILE,
     OURS,

@@ -117,14 +117,14 @@ def read_texts(path: Path) -> Texts:
     return {part: tuple(map(list, zip(*found[part], strict=True))) for part in PARTS}  # type: ignore[misc]
 
 
-def vectors(texts: Texts, encoder: Callable[[list[str]], Any]) -> dict[str, NDArray[Any]]:
+def vectors(texts: Texts, encoder: Callable[[list[str]], Any]) -> dict[str, Any]:
     """Arrays of vectors and labels, by their names, with a progress bar on a terminal."""
     arrays = encoded({f"x_{part}": of_part for part, (of_part, _) in texts.items()}, encoder, NAME)
     labels = {part: labels for part, (_, labels) in texts.items() if not part.startswith("oos")}
     return arrays | {f"y_{part}": np.array(of_part) for part, of_part in labels.items()}
 
 
-def _checked(arrays: dict[str, NDArray[Any]], source: str, encoder: Encoder) -> Clinc150:
+def _checked(arrays: dict[str, Any], source: str, encoder: Encoder) -> Clinc150:
     """The data set, with as many vectors and labels as were published."""
     for name, array in arrays.items():
         n = PARTS[name[2:]]

@@ -61,7 +61,7 @@ def kept_in(name: str, encoder: Encoder) -> str:
 
 def read_kept(
     file: str, names: Sequence[str], data_dir: Path | None
-) -> tuple[dict[str, NDArray[Any]] | None, str, list[str]]:
+) -> tuple[dict[str, Any] | None, str, list[str]]:
     """Arrays of a file in the named folder or the cache, where they were, else why not."""
     tried = []
     for source, place in (("folder", named_folder(data_dir)), ("cache", cache_folder())):
@@ -78,7 +78,7 @@ def encoded(
     parts: Mapping[str, Sequence[Any] | NDArray[Any]],
     encode: Callable[[Any], NDArray[np.float32]],
     what: str,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Any]:
     """Vectors of all parts of a data set, by name, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import Progress

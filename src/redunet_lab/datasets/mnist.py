@@ -88,7 +88,7 @@ def read_npz(path: Path) -> Samples:
         f"{field}.npy": (1 if field.startswith("x") else 8) * int(np.prod(shape)) + 4096
         for field, shape in PUBLISHED.shapes().items()
     }
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name, raw in files.read_zip(path, limits).items():
         field = name.removesuffix(".npy")
         try:

@@ -101,7 +101,7 @@ def cached(published: Published) -> Samples:
     return data
 
 
-def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Any]:
     """Arrays of an npz by name, each checked against its checksum; or `UnavailableError`."""
     if not path.exists():
         raise UnavailableError(f"the cache has no {path}")

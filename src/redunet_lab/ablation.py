@@ -14,8 +14,8 @@ from redunet.estimators.settings import resolve_device
 from redunet.progress import Progress, silent
 from redunet_lab.experiment import NETWORK, Experiment
 from redunet_lab.methods import NO_LAYERS
-from redunet_lab.shared_moments import SharedMoments
 from redunet_lab.streams import pooled
+from redunet_lab.vectors import Vectors
 
 OF_ANY_CLASSES = tuple(name for name in READOUTS if name != "pairwise")
 """Read-outs that every recipe is tried with; pairs, which grow with the square of the classes, only
@@ -72,7 +72,7 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
     return list(dict.fromkeys(found))
 
 
-def check_variants(shared: SharedMoments) -> None:
+def check_variants(shared: Vectors) -> None:
     """Raise an error before the work where a variant cannot be built."""
     n_pixels = _n_pixels(shared)
     for one in variants(shared.experiment, n_pixels):
@@ -80,13 +80,13 @@ def check_variants(shared: SharedMoments) -> None:
 
 
 def ablation(
-    shared: SharedMoments, model: ReduNetClassifier, progress: Progress = silent
+    shared: Vectors, model: ReduNetClassifier, progress: Progress = silent
 ) -> list[dict[str, Any]]:
     """The accuracy of each variant after the last task, for a record.
 
     Parameters
     ----------
-    shared : SharedMoments
+    shared : Vectors
     model : ReduNetClassifier
         That has learnt all tasks: variants over its features take its moments,
         others learn theirs once for each feature map.
@@ -104,7 +104,7 @@ def ablation(
         tell()
         ones = list(group)
         if features == _features(shared.experiment):
-            vectors, d = shared.vectors(x_test), shared.n_features
+            vectors, d = shared.of(x_test), shared.n_features
             reader = shared.experiment.estimator(None, shared.device, shared.memory)
             reader.remember(model.moments_)
         else:
@@ -119,7 +119,7 @@ def ablation(
     return rows
 
 
-def _n_pixels(shared: SharedMoments) -> int:
+def _n_pixels(shared: Vectors) -> int:
     return int(np.prod(shared.tasks[0].data.x_train.shape[1:]))
 
 

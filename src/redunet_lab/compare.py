@@ -10,10 +10,10 @@ from typing import Any
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
 from redunet_lab import report
+from redunet_lab.comparison import Comparison
 from redunet_lab.experiment import Experiment
 from redunet_lab.methods import FOR_VECTORS, PAIRS_UP_TO, Method, check_methods, names
 from redunet_lab.paper import PAPER, PUBLISHED, SETTINGS
-from redunet_lab.run_methods import Runs
 
 CHOSEN_ON = (
     "Nothing here was chosen on test data: the recipe was frozen before, and the variants follow "
@@ -54,7 +54,7 @@ def compare(
         A data set of `redunet_lab.datasets`, or a file or folder of a person's own.
     out : Path
     command : str, default=None
-        What was typed, for the record.
+        The command line, for the record.
     methods : sequence of str, default=None
         Keys of `redunet_lab.methods.names`. None means all but nearest
         subspace and the methods for vectors; with ``ablate`` those on class moments,
@@ -117,7 +117,7 @@ def compare(
     wanted = expected if methods is None else list(dict.fromkeys(methods))
     if (ablate or joint) and "redunet" not in wanted:
         raise SettingsError("expected redunet among the methods, whose parts are to be compared")
-    runs = Runs(
+    runs = Comparison(
         experiment,
         [everyone[key] for key in wanted],
         seeds,
@@ -125,12 +125,13 @@ def compare(
         out,
         device,
         memory,
-        joint=ablate if joint is None else joint,
-        ablate=ablate,
+        extras=[
+            *(["joint"] if (ablate if joint is None else joint) else []),
+            *(["ablation"] if ablate else []),
+        ],
         checkpoints=checkpoints,
     )
-    fresh = not runs.found()
-    runs.run(progress)
+    fresh = runs.run(progress)
     title, count = experiment.title, len(runs.tasks(seeds[0]))
     what = f"Methods compared on {title}, {count} tasks"
     paper = PAPER.get(experiment.data)
@@ -140,7 +141,6 @@ def compare(
     more: dict[str, Any] = {"chosen_on": CHOSEN_ON} if recipe and ablate else {}
     if fresh:
         more["seconds"] = round(time.perf_counter() - start, 1)
-
     record = runs.record(
         what, command, wanted, paper=paper, published=PUBLISHED.get(experiment.data), **more
     )

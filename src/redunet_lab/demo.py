@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import copy
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import time
 from pathlib import Path
 from typing import Any
 
+from redunet.environment import environment
+from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
+from redunet.estimators.inspection import rates_by_layer
 from redunet.estimators.metrics import calibration_error
+from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder
 from redunet_lab import report
-from redunet_lab.datasets import load
+from redunet_lab.datasets import Samples, load
 from redunet_lab.equivalence import file_hash, joint_check
 from redunet_lab.experiment import Experiment
-from redunet_lab.reproduce import run_network
+from redunet_lab.methods import Method
+from redunet_lab.record import VERSION, bytes_by_kind, method_rows
+from redunet_lab.runner import Entry, evaluated
+from redunet_lab.streams import described
+from redunet_lab.vectors import Vectors
 
 FORGOTTEN = 3
 MODEL = "digits.safetensors"
 
-Row = dict[str, Any]
 
-
-def run_demo(
-    out: Path,
-    on_task: Callable[[Sequence[Row]], None] | None = None,
-    workers: int | None = None,
-) -> dict[str, Any]:
+def run_demo(out: Path, workers: int | None = None, progress: Progress = silent) -> dict[str, Any]:
     """Run the demonstration; write model, record, figures and reports to a folder.
 
     Parameters
     ----------
     out : Path
         The folder; made where it is missing.
-    on_task : callable, default=None
-        Given a row for each task so far, before the first task and after each.
     workers : int, default=None
         How many processes learn the digits once more, and withdraw the class.
+    progress : callable, default=nothing
+        Told what begins, and which share of the whole is done.
 
     Returns
     -------
@@ -46,51 +46,59 @@ def run_demo(
         The record, as it was saved.
     """
     make_folder(out)
-    digits = load("digits")
-    flat = {name: getattr(digits, name).reshape(-1, 64) for name in ("x_train", "x_test")}
-    digits = replace(digits, **flat)
-    rows: list[Row] = []
-
-    def after_task(make: Any, model: Any, seen: Any, row: Row) -> Row:
-        joint = joint_check(model, seen, make)
-        accuracy = row["readings"]["ReduNet"]["accuracy"]
-        seconds = sum(row["seconds"].values())
-        classes = [int(label) for label in seen[-1].classes]
-        rows.append({"classes": classes, "accuracy": accuracy, "seconds": seconds, "joint": joint})
-        if on_task:
-            on_task(rows)
-        return {"joint": joint}
-
-    if on_task:
-        on_task(rows)
-    with tempfile.TemporaryDirectory() as folder:
-        record = run_network(
-            Experiment.of("digits"),
-            Path(folder),
-            "redunet demo",
-            what="redunet demo: five tasks of two classes on scikit-learn's digits",
-            readings={"ReduNet": 28},
-            joint=False,
-            after_task=after_task,
-            data=digits,
-            write=False,
-        )
-        file = Path(folder) / "moments" / "seed-0" / f"after-task-{len(rows)}.safetensors"
-        model = ReduNetClassifier.load(file)
+    images = load("digits")
+    x_train, x_test = (x.reshape(-1, 64) for x in (images.x_train, images.x_test))
+    digits = Samples(x_train, images.y_train, x_test, images.y_test, "digits")
+    experiment = Experiment.of("digits")
+    tasks = experiment.tasks(digits)
+    method = Method.of("redunet", experiment)
+    vectors = Vectors(experiment, tasks, "auto", "2GB")
+    settings = method.run_settings(tasks, seed=0)
+    entry = Entry(out, settings, estimator=ReduNetClassifier, readings={"ReduNet": 28})
+    start = time.perf_counter()
+    model, rows = ReduNetClassifier(), []
+    for number, task in enumerate(tasks, 1):
+        progress(f"task {number} of {len(tasks)}", (number - 1) / len(tasks))
+        begun, seen = time.perf_counter(), tasks[:number]
+        model.partial_fit(task.x_train, task.y_train)
+        learn = round(time.perf_counter() - begun, 3)
+        row = evaluated(entry, model, seen, vectors, last=number == len(tasks))
+        row["seconds"] = {"learn": learn, **row["seconds"]}
+        rows.append({**row, "joint": joint_check(model, seen, ReduNetClassifier)})
+    model.save(out / MODEL)
+    rows[-1]["bytes"] = bytes_by_kind(storage.sizes(out / MODEL))
     hits = model.predict(digits.x_test) == digits.y_test
-    error = calibration_error(model.predict_proba(digits.x_test), hits)
-    record["methods"][0]["runs"][0]["calibration_error"] = error
+    run = {
+        "settings": settings,
+        "tasks": rows,
+        "rates": rates_by_layer(model),
+        "n_features": vectors.n_features,
+        "calibration_error": calibration_error(model.predict_proba(digits.x_test), hits),
+        **environment(),
+    }
     others = digits.y_train != FORGOTTEN
     never = ReduNetClassifier().fit(digits.x_train[others], digits.y_train[others])
-    record["forget"] = {
-        "class": FORGOTTEN,
-        "before": file_hash(model),
-        "after": file_hash(copy.deepcopy(model).forget([FORGOTTEN])),
-        "never_seen": file_hash(never),
+    record = {
+        "kind": "experiment",
+        "version": VERSION,
+        "what": "redunet demo: five tasks of two classes on scikit-learn's digits",
+        "command": "redunet demo",
+        "data": "digits",
+        "title": "digits",
+        "stream": described(tasks),
+        "methods": method_rows(method.about(settings), [run], n_tasks=len(tasks)),
+        "seconds": round(time.perf_counter() - start, 1),
+        "forget": {
+            "class": FORGOTTEN,
+            "before": file_hash(model),
+            "after": file_hash(copy.deepcopy(model).forget([FORGOTTEN])),
+            "never_seen": file_hash(never),
+        },
+        **environment(),
     }
     if workers is not None:
+        progress("the same by workers", 1.0)
         record["workers"] = _by_workers(workers, digits.x_train, digits.y_train)
-    model.save(out / MODEL)
     report.write(record, out)
     return record
 

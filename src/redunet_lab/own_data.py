@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from redunet.data import ReadOptions, open_source
 from redunet.errors import DataError
 from redunet_lab.datasets.dataset import Samples
+from redunet_lab.streams import drawn
 
 TEST_SHARE, SPLIT_SEED = 0.25, 0
 
@@ -65,14 +66,10 @@ def _read(path: Path, wanted: ReadOptions) -> tuple[NDArray[Any], NDArray[Any], 
 
 
 def _held_out(path: Path, y: NDArray[Any]) -> NDArray[np.bool_]:
-    mask = np.zeros(len(y), dtype=bool)
-    for index, label in enumerate(np.unique(y)):
-        rows = np.flatnonzero(y == label)
-        if len(rows) < 2:
-            raise DataError(
-                f"expected at least two samples of each class in {path}, got one of {label!r}: "
-                f"add samples, or name test data with --test"
-            )
-        draw = np.random.RandomState([SPLIT_SEED, index]).permutation(rows)
-        mask[draw[: max(1, round(TEST_SHARE * len(rows)))]] = True
-    return mask
+    labels, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        raise DataError(
+            f"expected at least two samples of each class in {path}, got one of "
+            f"{labels[counts.argmin()]!r}: add samples, or name test data with --test"
+        )
+    return drawn(y, SPLIT_SEED, lambda n: max(1, round(TEST_SHARE * n)))

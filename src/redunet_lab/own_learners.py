@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,8 +16,8 @@ from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
 from redunet_lab import report
-from redunet_lab.record import VERSION, method_rows
-from redunet_lab.runner import Evaluation, Learner, resumable, run
+from redunet_lab.record import VERSION, method_rows, plain
+from redunet_lab.runner import Entry, Learner, resumable, run
 from redunet_lab.streams import AnyTask, described
 
 
@@ -98,8 +97,8 @@ def _run_learners(
         settings = _settings(learner)
         folder = out / (re.sub(r"[^\w.+-]+", "-", name).strip("-.") or f"learner-{index}")
         made = partial(_untaught, learner, classes)
-        evaluation = Evaluation(folder, {"learner": name, "stream": described(tasks), **settings})
-        (record,) = run(made, tasks, [evaluation], folder, tell)
+        entry = Entry(folder, {"learner": name, "stream": described(tasks), **settings})
+        (record,) = run(made, tasks, [entry], folder, progress=tell)
         about = {
             "method": name,
             "name": name,
@@ -149,5 +148,4 @@ def _untaught(learner: Any, classes: list[Any]) -> Learner:
 def _settings(learner: Any) -> dict[str, Any]:
     """The parameters of a learner in plain values, where it tells them."""
     values = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
-    plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
-    return {key: value for key, value in plain.items() if key not in ("device", "memory")}
+    return {key: one for key, one in plain(values).items() if key not in ("device", "memory")}

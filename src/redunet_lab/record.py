@@ -1,4 +1,4 @@
-"""Records: what a run writes down as it goes, and the one record that is made of all runs."""
+"""Records of runs, and the rows that they become in the record of an experiment."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ _OF_A_RUN = (
 )
 
 
+def plain(values: Any) -> Any:
+    """Values as they are read back from JSON: tuples become lists, what it does not know words."""
+    return json.loads(json.dumps(values, default=str))
+
+
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Save a record, whole or not at all."""
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
@@ -47,7 +52,6 @@ def run_so_far(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     A setting that an older record does not have counts as its default.
     """
-    settings = json.loads(json.dumps(settings))
     if not path.exists():
         start = {"kind": "run", "version": VERSION, "settings": settings, **environment()}
         return {**start, "tasks": [], "peak_memory_bytes": 0}
@@ -126,7 +130,7 @@ def _run_row(
     tasks = []
     for row in run["tasks"]:
         measured = {k: v for k, v in row["readings"][reading].items() if k != "confusion"}
-        shared = ("seconds", "bytes", "joint", "fusions") if with_costs else ()
+        shared = ("seconds", "bytes", "joint") if with_costs else ()
         tasks.append({**measured, **{key: row[key] for key in shared if key in row}})
     return {
         "seed": run["settings"].get("seed", 0),

@@ -1,9 +1,9 @@
-"""ReduNet over a stream: any experiment, and the paper's beside what the paper reports."""
+"""ReduNet over a stream: any experiment, and the paper's beside the paper's own figures."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ from typing import Any
 from redunet.progress import Progress, silent
 from redunet.report.words import readout_name
 from redunet_lab import report
+from redunet_lab.comparison import Comparison
 from redunet_lab.experiment import Experiment
 from redunet_lab.methods import Method
 from redunet_lab.paper import PAPER
-from redunet_lab.run_methods import Runs
-from redunet_lab.streams import Arrays
 
 
 def run_network(
@@ -30,10 +29,7 @@ def run_network(
     device: str = "auto",
     memory: str = "2GB",
     joint: bool = True,
-    after_task: Callable[..., Mapping[str, Any]] | None = None,
-    data: Arrays | None = None,
     data_dir: Path | None = None,
-    write: bool = True,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Run ReduNet over a stream; write record, figures and reports to a folder.
@@ -44,7 +40,7 @@ def run_network(
     out : Path
         Runs that are there already, finished or not, are continued.
     command : str, default=None
-        What was typed, for the record.
+        The command line, for the record.
     what : str, default=None
         A title; None names data and features.
     readings : mapping from a name to a number of components, default=None
@@ -57,14 +53,8 @@ def run_network(
         As for `ReduNetClassifier`.
     joint : bool, default=True
         Whether to compare with joint training, for the first seed.
-    after_task : callable, default=None
-        As for `redunet_lab.run_methods.Runs`.
-    data : data set, default=None
-        Already loaded.
     data_dir : Path, default=None
         Where the data set may be found.
-    write : bool, default=True
-        Whether to write the record and its reports.
     progress : callable, default=nothing
         Told what begins, and which share of the whole is done.
 
@@ -74,19 +64,18 @@ def run_network(
         The record, as it was saved.
     """
     start = time.perf_counter()
-    data = experiment.load(data_dir) if data is None else data
+    data = experiment.load(data_dir)
     seeds = (experiment.seed,) if seeds is None else seeds
-    one = experiment.plan.n_ensemble == 1  # of an ensemble, each network has rates of its own
-    runs = Runs(experiment, [], seeds, data, out, device, memory, rates=one, joint=joint)
+    # Of an ensemble, each network has rates of its own.
+    extras = [*(["joint"] if joint else []), *(["rates"] if experiment.plan.n_ensemble == 1 else [])]
+    runs = Comparison(experiment, [], seeds, data, out, device, memory, extras=extras)
     if readings is None:
-        components = experiment.components(runs.shared(seeds[0]).n_features)
+        components = experiment.components(runs.vectors(seeds[0]).n_features)
         readout = experiment.model_settings["readout"]
         of_components = f"{components} components"
         readings = {of_components if readout == "subspace" else readout_name(readout): components}
-    method = replace(Method.of("redunet", experiment), readings=readings)
-    runs = replace(runs, methods=[method], after_task=after_task)
-    fresh = not runs.found()
-    runs.run(progress)
+    runs.methods = [replace(Method.of("redunet", experiment), readings=readings)]
+    fresh = runs.run(progress)
     more: dict[str, Any] = {"seconds": round(time.perf_counter() - start, 1)} if fresh else {}
     features = experiment.model_settings["features"]
     record = runs.record(
@@ -95,6 +84,5 @@ def run_network(
         paper=PAPER.get(paper or ""),
         **more,
     )
-    if write:
-        report.write(record, out)
+    report.write(record, out)
     return record

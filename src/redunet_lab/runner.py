@@ -26,6 +26,7 @@ from redunet_lab.record import (
     write_record,
 )
 from redunet_lab.streams import AnyTask, pooled
+from redunet_lab.vectors import Vectors
 
 _MOST_CONFUSED = 50
 """Classes up to which a record has a confusion matrix; with more it would be all of the record."""
@@ -49,11 +50,8 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """How labels are read off a learner, and the record they go to.
-
-    Several evaluations of one learner have a record each, so that each can be
-    resumed, or added later, by itself.
+class Entry:
+    """A method in a run, and the record of its own that it has there.
 
     Parameters
     ----------
@@ -61,33 +59,22 @@ class Evaluation:
         Of ``record.json``.
     settings : mapping
         What decides the numbers; a record with other settings is not resumed.
-    labels : callable
-        From a learner and test samples to labels, one array for each reading.
-        By default a single reading, ``predict``.
     name : str, default=""
         For progress.
-    without_layers : callable, default=None
-        The same readings of the learner's network without its layers.
-    answer : callable
-        From a learner that has just given `labels` and some samples to labels, timed.
-    answering : callable, default=None
-        Further entries of a task's row, on how its labels were computed.
-    after_task : callable, default=None
-        From a learner, the tasks seen and the task's row to further entries of it.
+    estimator : callable, default=None
+        Makes an estimator of vectors, which answers from the learner's moments;
+        None where the learner answers itself.
+    readings : mapping from a name to a number of components, default={}
+        Of networks: the numbers of components to label by, each also without layers.
     at_end : mapping from an entry of the record to a callable, default={}
         What is computed from the learner after the last task.
     """
 
     folder: Path
     settings: Mapping[str, Any]
-    labels: Callable[[Any, NDArray[Any]], Mapping[str, NDArray[Any]]] = lambda learner, X: {
-        "predict": learner.predict(X)
-    }
     name: str = ""
-    without_layers: Callable[[Any, NDArray[Any]], Mapping[str, NDArray[Any]]] | None = None
-    answer: Callable[[Any, NDArray[Any]], Any] = lambda learner, X: learner.predict(X)
-    answering: Callable[[], Mapping[str, Any]] = dict
-    after_task: Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None
+    estimator: Callable[[], Any] | None = None
+    readings: Mapping[str, int] = field(default_factory=dict)
     at_end: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     @property
@@ -99,15 +86,22 @@ class Evaluation:
         """Whether something of the record is still to be done."""
         return len(record["tasks"]) < n_tasks or any(key not in record for key in self.at_end)
 
+    def answering(self, learner: Any, **changes: Any) -> Any:
+        """What gives the labels: the learner, or an estimator over its moments."""
+        if self.estimator is None:
+            return learner
+        return self.estimator().set_params(**changes).remember(learner.moments_)
+
 
 def run(
     make: Callable[[], Learner],
     tasks: Sequence[AnyTask],
-    evaluations: Sequence[Evaluation],
+    entries: Sequence[Entry],
     checkpoints: Path | None,
+    vectors: Vectors | None = None,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
-    """Run a learner over a stream once; every evaluation writes its record after each task.
+    """Run a learner over a stream once; every entry's record is written after each task.
 
     A run that was interrupted continues after the last task that is in all
     records, and ends with the same numbers: from a checkpoint where the learner
@@ -118,19 +112,21 @@ def run(
     make : callable
         Gives a learner that has learnt nothing yet; not called where all is finished.
     tasks : sequence of tasks
-    evaluations : sequence of Evaluation
+    entries : sequence of Entry
     checkpoints : Path, or None
         Folder of the learner's own file, ``after-task-N.safetensors``; None saves none.
+    vectors : Vectors, default=None
+        Of the test samples, for entries with an estimator of their own.
     progress : callable, default=nothing
         Told what begins, and which share of the whole is done.
 
     Returns
     -------
     list of dict
-        The records, one for each evaluation.
+        The records, one for each entry.
     """
-    records = [run_so_far(one.path, one.settings) for one in evaluations]
-    pairs = list(zip(evaluations, records, strict=True))
+    records = [run_so_far(one.path, one.settings) for one in entries]
+    pairs = list(zip(entries, records, strict=True))
     if not any(one.pending(record, len(tasks)) for one, record in pairs):
         return records
     if checkpoints is not None:
@@ -157,10 +153,9 @@ def run(
                 continue
             if one.name:
                 tell(one.name, 0.5)
-            row = _evaluated(one, learner, tasks[:number], last=number == len(tasks))
+            row = evaluated(one, learner, tasks[:number], vectors, last=number == len(tasks))
             row["seconds"] = {"learn": seconds, **row["seconds"]}
-            more = one.after_task(learner, tasks[:number], row) if one.after_task else {}
-            record["tasks"].append({**row, **kept, **more})
+            record["tasks"].append({**row, **kept})
             _keep(one, record)
         if checkpoints is not None:
             _checkpoint(checkpoints, number - 1).unlink(missing_ok=True)
@@ -178,23 +173,28 @@ def resumable(learner: Any) -> bool:
     return hasattr(learner, "save") and hasattr(learner, "load")
 
 
-def _evaluated(
-    evaluation: Evaluation, learner: Any, seen: Sequence[AnyTask], last: bool
+def evaluated(
+    entry: Entry, learner: Any, seen: Sequence[AnyTask], vectors: Vectors | None, last: bool
 ) -> dict[str, Any]:
     """A row of a record: accuracy on the test samples of all tasks seen."""
     x_test, y_test = pooled(seen, "test")
+    own = vectors if entry.estimator is not None else None
     start = time.perf_counter()
-    readings = evaluation.labels(learner, x_test)
-    seconds = round(time.perf_counter() - start, 3)
-    answering = dict(evaluation.answering())
-    taken = {"evaluate": seconds}
+    answering = entry.answering(learner)
+    samples = x_test if own is None else own.of(x_test)
+    readings = labels_by_reading(answering, samples, entry.readings)
+    taken = {"evaluate": round(time.perf_counter() - start, 3)}
     if last:
         some = x_test[:_TIMED]
         start = time.perf_counter()
-        evaluation.answer(learner, some)
+        answering.predict(some if own is None else own.computed(some))
         taken["answer_1000"] = round((time.perf_counter() - start) * 1000 / len(some), 4)
+    without: Mapping[str, NDArray[Any]] = {}
+    if entry.readings:
+        del answering  # two networks may not fit in memory
+        bare = entry.answering(learner, n_layers=0)
+        without = labels_by_reading(bare, samples, entry.readings)
     edges = np.cumsum([len(task.y_test) for task in seen])[:-1]
-    bare = evaluation.without_layers(learner, x_test) if evaluation.without_layers else {}
     rows: dict[str, dict[str, Any]] = {}
     for name, labels in readings.items():
         hits = labels == y_test
@@ -202,14 +202,33 @@ def _evaluated(
             "accuracy": float(np.mean(hits)),
             "accuracy_by_task": [float(np.mean(hit)) for hit in np.split(hits, edges)],
         }
-        if name in bare:
-            rows[name]["no_layers_accuracy"] = float(np.mean(bare[name] == y_test))
+        if name in without:
+            rows[name]["no_layers_accuracy"] = float(np.mean(without[name] == y_test))
         if last and len({*y_test.tolist()}) <= _MOST_CONFUSED:
             rows[name]["confusion"] = metrics.confusion(y_test, labels)
-    return {"readings": rows, "seconds": taken, **answering}
+    return {"readings": rows, "seconds": taken}
 
 
-def _keep(one: Evaluation, record: dict[str, Any]) -> None:
+def labels_by_reading(
+    model: Any, X: NDArray[Any], readings: Mapping[str, int]
+) -> dict[str, NDArray[Any]]:
+    """Labels by each number of components, by one network; without readings, those of predict.
+
+    Numbers not below that of the features are left out. Only nearest subspace has
+    components: the labels of another read-out stand under each name.
+    """
+    if not readings:
+        return {"predict": model.predict(X)}
+    if model.own_settings()["readout"] != "subspace":
+        return dict.fromkeys(readings, model.predict(X))
+    return {
+        name: model.set_params(n_components=r).predict(X)
+        for name, r in readings.items()
+        if r < model.moments_.n_features
+    }
+
+
+def _keep(one: Entry, record: dict[str, Any]) -> None:
     record["peak_memory_bytes"] = max(record["peak_memory_bytes"], peak_memory())
     record["peak_device_memory_bytes"] = peak_device_memory()
     make_folder(one.folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -198,8 +198,8 @@ def class_stream(
         Task(
             tuple(task),
             data,
-            _rows(data.y_train, known, task, train_per_class, subset_seed),
-            _rows(data.y_test, known, task, test_per_class, subset_seed + 1),
+            _rows(data.y_train, task, train_per_class, subset_seed),
+            _rows(data.y_test, task, test_per_class, subset_seed + 1),
             moves,
         )
         for task in tasks
@@ -264,21 +264,36 @@ def pooled(tasks: Sequence[AnyTask], part: Literal["train", "test"]) -> tuple[An
     return x, y
 
 
+def drawn(
+    labels: NDArray[Any], seed: int, count: Callable[[int], int], classes: Sequence[Any] = ()
+) -> NDArray[np.bool_]:
+    """A mask of samples of each class, drawn without replacement.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+    seed : int
+        A class's samples depend on the seed and on its place among all classes alone.
+    count : callable
+        From the number of samples of a class to how many are drawn.
+    classes : sequence of labels, default=all
+    """
+    mask = np.zeros(len(labels), dtype=bool)
+    for index, label in enumerate(np.unique(labels)):
+        if len(classes) and label not in classes:
+            continue
+        rows = np.flatnonzero(labels == label)
+        draw = np.random.RandomState([seed, index]).permutation(rows)
+        mask[draw[: count(len(rows))]] = True
+    return mask
+
+
 def _rows(
-    labels: NDArray[Any],
-    known: NDArray[Any],
-    classes: Sequence[Any],
-    per_class: int | None,
-    seed: int,
+    labels: NDArray[Any], classes: Sequence[Any], per_class: int | None, seed: int
 ) -> NDArray[np.intp]:
     """Rows of the given classes, ascending."""
     if per_class is None:
         return np.flatnonzero(np.isin(labels, classes))
     if per_class < 1:
         raise SettingsError(f"expected at least one sample of each class, got {per_class}")
-    parts = []
-    for label in classes:
-        rows = np.flatnonzero(labels == label)
-        draw = np.random.RandomState([seed, int(np.searchsorted(known, label))])
-        parts.append(draw.permutation(rows)[:per_class])
-    return np.sort(np.concatenate(parts))
+    return np.flatnonzero(drawn(labels, seed, lambda n: per_class, classes))

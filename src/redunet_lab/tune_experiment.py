@@ -1,4 +1,4 @@
-"""Settings of an experiment or of a model, chosen without test data, as records."""
+"""Settings of an experiment, chosen without test data, and the record of the search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.candidates import SEARCHED
 from redunet.estimators.settings import resolve_device
 from redunet.features import FeatureMap
-from redunet.progress import Progress, silent
+from redunet.progress import Progress, part_of, silent
 from redunet.safety.files import make_folder
 from redunet.validation import one_of
 from redunet_lab.closed_forms import CLOSED_FORMS
@@ -24,14 +24,15 @@ from redunet_lab.methods import Method, names
 from redunet_lab.record import VERSION, write_record
 from redunet_lab.streams import Task, described, pooled
 from redunet_lab.tuning import (
+    Pair,
+    Split,
+    candidates,
     check_own_settings,
-    closed_form_candidates,
     combinations_of,
-    found_by,
-    held_out_rows,
-    network_candidates,
-    on_validation,
 )
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try, by setting."""
 
 
 def tune_experiment(
@@ -101,8 +102,14 @@ def tune_experiment(
         grid = CLOSED_FORMS[method]().named_today(grid)
     elif experiment.plan.shifts and n_components:
         grid = {**grid, "n_components": list(n_components)}
-    search = _Search(experiment, tasks, method, tuple(n_components), paper_rule, device, memory)
-    found = search.found(grid, per_class, most, _validation(data, tasks), progress)
+    model = _Model(method, tuple(n_components), paper_rule, device, memory)
+    of_features = {key: grid[key] for key in grid if key in FEATURES}
+    of_method = {key: grid[key] for key in grid if key not in FEATURES}
+    model.check(experiment, of_method, may_be_empty=bool(of_features))
+    combinations, tried = combinations_of({**of_features, **of_method}, most, experiment.seed)
+    found = _searched(
+        experiment, model, tasks, data, of_features, combinations, per_class, progress
+    )
     record = {
         "kind": "tune",
         "version": VERSION,
@@ -114,121 +121,108 @@ def tune_experiment(
         "tasks_seen": [row["classes"] for row in described(tasks)],
         **environment(),
         **found,
+        "tried": tried,
+        "seed": experiment.seed,
     }
     write_record(make_folder(out) / "tune.json", record)
     return record
 
 
 @dataclass(frozen=True)
-class _Search:
-    """A search over settings of features, and over those of a method on each of these features."""
+class _Model:
+    """A method whose settings are searched."""
 
-    experiment: Experiment
-    tasks: tuple[Task, ...]
     method: str
     n_components: tuple[int, ...]
     paper_rule: bool
     device: str
     memory: str
 
-    def found(
-        self,
-        grid: Mapping[str, Sequence[Any]],
-        per_class: int,
-        most: int | None,
-        validation: tuple[NDArray[Any], NDArray[Any]] | None,
-        progress: Progress,
-    ) -> dict[str, Any]:
-        """Candidates, best first, those chosen by each rule, and on what they were compared."""
-        seed = self.experiment.seed
-        of_features = {key: grid[key] for key in grid if key in FEATURES}
-        of_method = {key: grid[key] for key in grid if key not in FEATURES}
-        self._check(of_method, may_be_empty=bool(of_features))
-        # Features vary last: each of them is computed once.
-        combinations, tried = combinations_of({**of_features, **of_method}, most, seed)
-        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for settings in combinations:
-            rest = {key: settings[key] for key in settings if key not in of_features}
-            groups.setdefault(tuple(settings[key] for key in of_features), []).append(rest)
-        plans = [dict(zip(of_features, values, strict=True)) for values in groups]
-        experiments = [self.experiment.changed(plan) for plan in plans]  # a mistake shows first
-        x, y = pooled(self.tasks, "train")
-        networks = all(map(self._is_network, experiments))
-        held_out = None if networks else validation
-        mask = np.zeros(len(y), dtype=bool)
-        if held_out is None:
-            mask = held_out_rows(y, per_class, seed)
-        candidates = []
-        for number, (plan, one, group) in enumerate(
-            zip(plans, experiments, groups.values(), strict=True)
-        ):
-            tell = _within(progress, number, len(plans))
-            candidates += [
-                {**plan, **candidate}
-                for candidate in self._candidates(one, x, y, mask, group, held_out, tell)
-            ]
-        rules = networks and self.paper_rule
-        found = found_by(candidates, mask, per_class, tried, seed, rules)
-        return found if held_out is None else found | on_validation(held_out, y)
-
-    def _is_network(self, experiment: Experiment) -> bool:
-        """Whether a model is one network, which has ways of its own to be searched."""
+    def is_network(self, experiment: Experiment) -> bool:
+        """Whether it is one network, for which numbers of components and the paper's rule count."""
         plan = experiment.plan
         return self.method == "redunet" and not plan.shifts and plan.n_ensemble == 1
 
-    def _check(self, grid: Mapping[str, Sequence[Any]], may_be_empty: bool) -> None:
+    def check(self, experiment: Experiment, grid: Grid, may_be_empty: bool) -> None:
+        """Raise a SettingsError where it has no such settings to search."""
         if may_be_empty and not grid:
-            return
-        if self._is_network(self.experiment):
-            known = (*SEARCHED, *FEATURES)
-            for name in grid.keys() - {*known}:
-                raise SettingsError(
-                    f"expected settings among {', '.join(known)}, got {name!r}"
-                    f"{did_you_mean(name, known)}"
-                )
-        else:
-            check_own_settings(self._closed_form(self.experiment, None), grid)
+            return None
+        if not self.is_network(experiment):
+            return check_own_settings(self.of(experiment, None), grid)
+        known = (*SEARCHED, *FEATURES)
+        for name in grid.keys() - {*known}:
+            raise SettingsError(
+                f"expected settings among {', '.join(known)}, got {name!r}"
+                f"{did_you_mean(name, known)}"
+            )
+        return None
 
-    def _closed_form(self, experiment: Experiment, features: FeatureMap | None) -> Any:
+    def of(self, experiment: Experiment, features: FeatureMap | None) -> Any:
+        """An estimator that has learnt nothing yet."""
         if self.method == "redunet":
             return experiment.estimator(features, self.device, self.memory)
         made = Method.of(self.method, experiment).estimator(self.device, self.memory)
         return made.set_params(features=features)
 
-    def _candidates(
-        self,
-        experiment: Experiment,
-        x: NDArray[Any],
-        y: NDArray[Any],
-        mask: NDArray[np.bool_],
-        combinations: list[dict[str, Any]],
-        held_out: tuple[NDArray[Any], NDArray[Any]] | None,
-        progress: Progress,
-    ) -> list[dict[str, Any]]:
-        """Candidates with the features of one experiment."""
-        features = experiment.features(self.tasks, resolve_device(self.device))
-        x = x if features is not None else x.reshape(len(x), -1)
-        if self._is_network(experiment):
-            model: Any = experiment.estimator(features, self.device, self.memory)
-            return network_candidates(
-                model, x, y, mask, combinations, self.n_components, self.paper_rule, progress
-            )
-        model = self._closed_form(experiment, features)
-        return closed_form_candidates(model, x, y, mask, combinations, held_out, progress)
+
+def _searched(
+    experiment: Experiment,
+    model: _Model,
+    tasks: tuple[Task, ...],
+    data: Any,
+    of_features: Grid,
+    combinations: Sequence[Mapping[str, Any]],
+    per_class: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Candidates, best first, those chosen by each rule, and on which samples they were compared.
+
+    Of equals the one with fewer components comes first, then the first in the grid.
+    """
+    # Features vary last: each of them is computed once.
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for settings in combinations:
+        rest = {key: settings[key] for key in settings if key not in of_features}
+        groups.setdefault(tuple(settings[key] for key in of_features), []).append(rest)
+    changes = [dict(zip(of_features, values, strict=True)) for values in groups]
+    experiments = [experiment.changed(change) for change in changes]  # a mistake shows first
+    networks = all(map(model.is_network, experiments))
+    x, y = pooled(tasks, "train")
+    if networks or not hasattr(data, "x_val"):
+        split = Split.of(x, y, per_class, experiment.seed)
+    else:
+        rows = np.isin(data.y_val, y)
+        split = Split.validated((x, y), (data.x_val[rows], data.y_val[rows]))
+    found: list[dict[str, Any]] = []
+    for number, (change, one, group) in enumerate(
+        zip(changes, experiments, groups.values(), strict=True)
+    ):
+        features = one.features(tasks, resolve_device(model.device))
+        here = split if features is not None else _flat(split)
+        tell = part_of(progress, number / len(groups), (number + 1) / len(groups))
+        network = model.is_network(one)
+        tried = candidates(
+            model.of(one, features),
+            here,
+            group,
+            model.n_components if network else (),
+            model.paper_rule and network,
+            tell,
+        )
+        found += [{**change, **candidate} for candidate in tried]
+    found.sort(key=lambda c: (-c["held_out_accuracy"], c.get("n_components", 0)))
+    chosen, words = {"held_out": found[0]}, dict(split.words)
+    if networks and model.paper_rule:
+        # The paper's rule cannot tell numbers of components apart: held-out accuracy does.
+        chosen["paper"] = max(found, key=lambda c: c["estimated_label_accuracy"])
+        words["trained_on"] += " (held_out), all (paper)"
+    return {**words, "chosen": chosen, "candidates": found}
 
 
-def _within(progress: Progress, number: int, total: int) -> Progress:
-    """What one of several features is told, as a part of the whole."""
-    if total == 1:
-        return progress
-    return lambda what, share: progress(
-        f"features {number + 1} of {total}, {what}", (number + share) / total
-    )
+def _flat(split: Split) -> Split:
+    """Samples as the vectors of their values."""
 
+    def flat(samples: NDArray[Any], labels: NDArray[Any]) -> Pair:
+        return samples.reshape(len(samples), -1), labels
 
-def _validation(data: Any, tasks: tuple[Task, ...]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The validation samples of a data set that has some, of the classes of the tasks."""
-    if not hasattr(data, "x_val"):
-        return None
-    rows = np.isin(data.y_val, pooled(tasks, "train")[1])
-    return data.x_val[rows], data.y_val[rows]
+    return Split(flat(*split.train), flat(*split.held_out), split.words)

@@ -31,7 +31,6 @@ from redunet.cli.options import (
     words_of,
 )
 from redunet.cli.terminal import Screen, say
-from redunet.safety.interrupts import protect
 from redunet_lab.cli.help_text import WithSettings
 from redunet_lab.cli.tune import tune
 
@@ -45,10 +44,16 @@ def demo(out: Out = None, workers: Workers = None) -> None:
 
         redunet demo --out demo
     """
-    from redunet_lab.cli.screen import show_demo
+    from redunet_lab.cli.screen import demo_tables
+    from redunet_lab.demo import MODEL, run_demo
 
-    protect("what was finished is kept")
-    show_demo(out or Path("demo"), Screen(markup=True, highlight=True), workers)
+    out = out or Path("demo")
+    with progress_bar() as tell:
+        record = run_demo(out, workers, tell)
+    Screen(markup=True, highlight=True).print(*demo_tables(record), sep="\n")
+    say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
+    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
+    say("Next: open that page in a browser; for data of your own, see redunet learn --help")
 
 
 def run(

@@ -1,23 +1,11 @@
-"""What the commands on experiments print beside records."""
+"""The tables that the demonstration prints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
-
-from redunet.cli.terminal import say
-from redunet_lab.demo import MODEL, run_demo
-
-Lines = list[Any]
-
-N_TASKS = 5
 
 _COMPARED = (
     "joint: a model that learnt all classes seen at once; its network and its file are compared "
@@ -25,36 +13,13 @@ _COMPARED = (
 )
 
 
-def show_demo(out: Path, console: Console, workers: int | None = None) -> dict[str, Any]:
-    """Run the demonstration; on a terminal its table grows task by task."""
-    bar = Progress(
-        TextColumn("[progress.description]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed} of {task.total} tasks"),
-        console=console,
-    )
-    learning = bar.add_task("Learning digits", total=N_TASKS)
-    rows: list[dict[str, Any]] = []
-    with ExitStack() as stack:
-        live = None
-        if console.is_terminal:
-            live = stack.enter_context(Live(console=console, transient=True))
-
-        def on_task(done: Sequence[dict[str, Any]]) -> None:
-            rows[:] = done
-            bar.update(learning, completed=len(rows))
-            if live is not None:
-                live.update(Group(_task_table(rows), bar), refresh=True)
-
-        record = run_demo(out, on_task, workers)
-    console.print(_task_table(rows), *_forgetting(record), sep="\n")
-    say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
-    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
-    say("Next: open that page in a browser; for data of your own, see redunet learn --help")
-    return record
+def demo_tables(record: Mapping[str, Any]) -> list[Any]:
+    """Accuracy and equality to joint training after each task, then the forgotten class."""
+    (run,) = record["methods"][0]["runs"]
+    return [_task_table(record["stream"], run["tasks"]), *_forgetting(record)]
 
 
-def _task_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _task_table(stream: list[Any], rows: list[Any]) -> Table:
     table = Table(
         title="Digits, two classes at a time: accuracy on all classes seen",
         title_justify="left",
@@ -65,16 +30,16 @@ def _task_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("classes")
     for heading in ("accuracy", "joint", "networks", "files", "seconds"):
         table.add_column(heading, justify="right")
-    for number, row in enumerate(rows, 1):
+    for number, (task, row) in enumerate(zip(stream, rows, strict=True), 1):
         same = row["joint"]["equivalence"]
         table.add_row(
             str(number),
-            ", ".join(map(str, row["classes"])),
+            ", ".join(map(str, task["classes"])),
             f"{row['accuracy']:.4f}",
             f"{row['joint']['accuracy']:.4f}",
             _verdict(same["network"]),
             _verdict(same["file"]),
-            f"{row['seconds']:.2f}",
+            f"{row['seconds']['learn'] + row['seconds']['evaluate']:.2f}",
         )
     return table
 
@@ -83,7 +48,7 @@ def _verdict(identical: bool) -> str:
     return "[green]identical[/]" if identical else "[red]different[/]"
 
 
-def _forgetting(record: Mapping[str, Any]) -> Lines:
+def _forgetting(record: Mapping[str, Any]) -> list[Any]:
     hashes = record["forget"]
     label = hashes["class"]
     table = Table(title=f"Then class {label} is forgotten", title_justify="left")
@@ -93,7 +58,7 @@ def _forgetting(record: Mapping[str, Any]) -> Lines:
     table.add_row(f"after forgetting {label}", hashes["after"][:32] + "…")
     table.add_row(f"of a model that never saw {label}", hashes["never_seen"][:32] + "…")
     error = record["methods"][0]["runs"][0]["calibration_error"]
-    lines = [
+    lines: list[Any] = [
         table,
         f"The last two files are {_verdict(hashes['after'] == hashes['never_seen'])}.",
         f"Calibration error of predict_proba on the test images: {error:.4f} (0 is best).",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,24 @@ from redunet.progress import Progress, part_of, silent
 from redunet_lab.ablation import ablation, check_variants
 from redunet_lab.closed_forms import CLOSED_FORMS
 from redunet_lab.equivalence import joint_check
-from redunet_lab.experiment import Experiment, with_defaults
-from redunet_lab.methods import Method, check_alike, names
+from redunet_lab.experiment import FEATURES, Experiment, with_defaults
+from redunet_lab.methods import Method, names
 from redunet_lab.record import VERSION, method_rows, read_run, run_so_far
-from redunet_lab.runner import Evaluation, run
-from redunet_lab.shared_moments import SharedMoments
+from redunet_lab.runner import Entry, run
 from redunet_lab.streams import Arrays, Task, described
+from redunet_lab.vectors import Vectors
+
+_SHARED = {*FEATURES, "data", "train_per_class", "test_per_class", "label", "test", "shuffle"}
+"""Settings that all runs of a folder have in common; others are a method's own."""
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+class Comparison:
     """Methods × seeds over one stream, in a folder.
 
     Each method and seed has a folder of its own, ``out/METHOD/seed-S``, so
     several processes may work on different methods side by side. Methods on
     moments share a learner, ``out/moments/seed-S``, but for those with features of
-    their own. Runs that are there already,
-    finished or not, are continued.
+    their own. Runs that are there already, finished or not, are continued.
 
     Parameters
     ----------
@@ -42,41 +42,55 @@ class Runs:
     out : Path
     device, memory
         As for `ReduNetClassifier`.
-    rates : bool, default=False
-        Whether to record the rates of each layer of ReduNet.
-    joint, ablate : bool, default=False
-        Whether to compare ReduNet with joint training, and with its parts alone,
-        after the last task, for the first seed.
-    after_task : callable, default=None
-        From what makes a model that has learnt nothing, ReduNet's model, the tasks
-        seen, and the row of the record, to further entries of the row.
+    extras : collection of str, default=()
+        Entries of ReduNet's record beside its labels: "rates" of each layer, and for the first
+        seed "joint" training beside it, and its "ablation".
     checkpoints : bool, default=True
         Whether to save models after each task, so that runs resume from there.
     """
 
-    experiment: Experiment
-    methods: Sequence[Method]
-    seeds: Sequence[int]
-    data: Arrays
-    out: Path
-    device: str = "auto"
-    memory: str = "2GB"
-    rates: bool = False
-    joint: bool = False
-    ablate: bool = False
-    after_task: Callable[[Any, Any, Any, dict[str, Any]], Mapping[str, Any]] | None = None
-    checkpoints: bool = True
-    _kept: dict[int, SharedMoments] = field(default_factory=dict)
+    def __init__(
+        self,
+        experiment: Experiment,
+        methods: Sequence[Method],
+        seeds: Sequence[int],
+        data: Arrays,
+        out: Path,
+        device: str = "auto",
+        memory: str = "2GB",
+        *,
+        extras: Collection[str] = (),
+        checkpoints: bool = True,
+    ) -> None:
+        self.experiment, self.methods, self.seeds = experiment, methods, seeds
+        self.data, self.out, self.device, self.memory = data, out, device, memory
+        self.extras, self.checkpoints = extras, checkpoints
+        self._vectors: dict[int, Vectors] = {}
 
     def tasks(self, seed: int = 0) -> tuple[Task, ...]:
         """The stream, with the subsets of a seed."""
         return self.experiment.changed({"seed": seed}).tasks(self.data)
 
-    def run(self, progress: Progress = silent) -> None:
-        """Run what is not finished; whatever is wrong is an error before anything runs."""
-        self._check()
-        together = [method for method in self.methods if _shares(method)]
-        jobs = [([method], seed) for method, seed in self._each() if not _shares(method)]
+    def vectors(self, seed: int) -> Vectors:
+        """Features and test vectors that the methods on moments share; of one seed at a time."""
+        if seed not in self._vectors:
+            self._vectors.clear()
+            at_seed = self.experiment.changed({"seed": seed})
+            tasks = at_seed.tasks(self.data)
+            self._vectors[seed] = Vectors(at_seed, tasks, self.device, self.memory)
+        return self._vectors[seed]
+
+    def run(self, progress: Progress = silent) -> bool:
+        """Run the methods; whatever is wrong is an error before anything runs.
+
+        Returns
+        -------
+        bool
+            Whether there were no runs in the folder before.
+        """
+        before = self._checked()
+        together = [method for method in self.methods if method.shares_moments]
+        jobs = [([m], seed) for m, seed in self._each() if not m.shares_moments]
         if together:
             jobs = [(together, seed) for seed in together[0].seeds(self.seeds)] + jobs
         for index, (methods, seed) in enumerate(jobs):
@@ -86,15 +100,17 @@ class Runs:
             def tell(what: str, share: float, index: int = index, words: str = words) -> None:
                 progress(f"{words}, {what}", (index + share) / len(jobs))
 
-            if _shares(methods[0]):
+            if methods[0].shares_moments:
                 self._run_on_moments(methods, seed, tell)
             else:
                 self._run_alone(methods[0], seed, tell)
+        return not before
 
     def _each(self) -> list[tuple[Method, int]]:
         return [(method, seed) for method in self.methods for seed in method.seeds(self.seeds)]
 
-    def _check(self) -> None:
+    def _checked(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """The runs that are in the folder, once all that can be wrong has been looked at."""
         settings = {}
         for method in self.methods:
             if self.experiment.plan.shifts and method.key in CLOSED_FORMS:
@@ -106,71 +122,63 @@ class Runs:
             folder, tasks = self._folder(method.key, seed), self.tasks(seed)
             settings[folder] = method.run_settings(tasks, seed)
             run_so_far(folder / "record.json", settings[folder])
-            if not _shares(method):
+            if not method.shares_moments:
                 method.learner(tasks, seed, self.device)
-        if first := next((method for method in self.methods if _shares(method)), None):
-            shared = self.shared(first.seeds(self.seeds)[0])
-            shared.learner()
-            self.experiment.components(shared.n_features)
-            if self.ablate:
-                check_variants(shared)
-        there = {self._folder(*key): record["settings"] for key, record in self.found().items()}
+        if first := next((method for method in self.methods if method.shares_moments), None):
+            vectors = self.vectors(first.seeds(self.seeds)[0])
+            vectors.learner()
+            self.experiment.components(vectors.n_features)
+            if "ablation" in self.extras:
+                check_variants(vectors)
+        found = self.found()
+        there = {self._folder(*key): record["settings"] for key, record in found.items()}
         check_alike(settings | there)
+        return found
 
     def _run_on_moments(self, methods: Sequence[Method], seed: int, tell: Progress) -> None:
-        shared, first = self.shared(seed), seed == methods[0].seeds(self.seeds)[0]
-        learnt = 0.5 if self.ablate and first else 1.0  # taking apart takes as long, or longer
-        taking_apart = part_of(tell, learnt, 1.0)
-        evaluations = [
-            shared.evaluation(
-                method,
-                self._folder(method.key, seed),
-                method.run_settings(shared.tasks, seed),
-                **(self._extras(shared, first, taking_apart) if method.key == "redunet" else {}),
-            )
-            for method in methods
-        ]
+        vectors, first = self.vectors(seed), seed == methods[0].seeds(self.seeds)[0]
+        # Taking apart takes as long as learning, or longer.
+        learnt = 0.5 if "ablation" in self.extras and first else 1.0
+        apart = part_of(tell, learnt, 1.0)
+        entries = [self._entry(method, seed, vectors, first, apart) for method in methods]
         folder = self.out / "moments" / f"seed-{seed}" if self.checkpoints else None
-        run(shared.learner, shared.tasks, evaluations, folder, part_of(tell, 0.0, learnt))
+        telling = part_of(tell, 0.0, learnt)
+        run(vectors.learner, vectors.tasks, entries, folder, vectors, telling)
 
     def _run_alone(self, method: Method, seed: int, tell: Progress) -> None:
         tasks, folder = self.tasks(seed), self._folder(method.key, seed)
-        evaluation = Evaluation(folder, method.run_settings(tasks, seed))
+        entry = Entry(folder, method.run_settings(tasks, seed))
 
         def learner() -> Any:
             return method.learner(tasks, seed, self.device)
 
         checkpoints = folder if self.checkpoints else None
-        run(learner, method.stream(tasks), [evaluation], checkpoints, tell)
+        run(learner, method.stream(tasks), [entry], checkpoints, progress=tell)
 
-    def shared(self, seed: int) -> SharedMoments:
-        """The learner that the methods on moments share, for a seed; the last one is kept."""
-        if seed not in self._kept:
-            self._kept.clear()
-            at_seed = self.experiment.changed({"seed": seed})
-            tasks = at_seed.tasks(self.data)
-            self._kept[seed] = SharedMoments(at_seed, tasks, self.device, self.memory)
-        return self._kept[seed]
-
-    def _extras(self, shared: SharedMoments, first: bool, tell: Progress) -> dict[str, Any]:
-        """What is computed of ReduNet beside its labels."""
-        at_end: dict[str, Callable[[Any], Any]] = {}
+    def _entry(
+        self, method: Method, seed: int, vectors: Vectors, first: bool, tell: Progress
+    ) -> Entry:
+        """A method that answers from shared moments; of ReduNet with all extras."""
 
         def joint(model: Any) -> dict[str, Any]:
-            shared.forget_vectors()  # two models take their room
-            return joint_check(model, shared.tasks, shared.learner)
+            vectors.forget()  # two models take their room
+            return joint_check(model, vectors.tasks, vectors.learner)
 
-        if self.joint and first:
-            at_end["joint"] = joint
-        if self.rates:  # after the passes of the comparison, which leave them
-            at_end["rates"] = rates_by_layer
-        if self.ablate and first:
-            at_end["ablation"] = lambda model: ablation(shared, model, tell)
-        after = self.after_task
-        return {
-            "at_end": at_end,
-            "after_task": after and (lambda *about: after(shared.learner, *about)),
+        computed: dict[str, Callable[[Any], Any]] = {
+            "joint": joint,
+            "rates": rates_by_layer,  # after the passes of the comparison, which leave them
+            "ablation": lambda model: ablation(vectors, model, tell),
         }
+        wanted = self.extras if method.key == "redunet" else ()
+        at_end = {k: one for k, one in computed.items() if k in wanted and (first or k == "rates")}
+        return Entry(
+            self._folder(method.key, seed),
+            method.run_settings(vectors.tasks, seed),
+            method.name,
+            lambda: method.estimator(self.device, self.memory),
+            method.readings,
+            {"n_features": lambda model: vectors.n_features, **at_end},
+        )
 
     def _folder(self, method: str, seed: int) -> Path:
         return self.out / method / f"seed-{seed}"
@@ -197,11 +205,7 @@ class Runs:
         return "\n".join(dict.fromkeys(lines)) or None
 
     def record(
-        self,
-        what: str,
-        command: str | None,
-        expected: Sequence[str] = (),
-        **more: Any,
+        self, what: str, command: str | None, expected: Sequence[str] = (), **more: Any
     ) -> dict[str, Any]:
         """The record of all finished runs in the folder, and of the runs missing there.
 
@@ -210,7 +214,7 @@ class Runs:
         what : str
             The title.
         command : str, or None
-            What was typed; it follows the commands that earlier calls left in the folder.
+            The command line; it follows those that earlier calls left in the folder.
         expected : sequence of str, default=none
             Methods that are listed as missing where they have not finished, beside those
             that have begun.
@@ -238,8 +242,8 @@ class Runs:
                 about = method.about(finished[0]["settings"])
                 rows += method_rows(about, finished, method.readings, n_tasks=len(tasks))
                 ablations += [one["ablation"] for one in finished if "ablation" in one]
-        dates = [one["date"] for row in rows for one in row["runs"] if "date" in one]
-        same = [one for row in rows[:1] for one in row["runs"][:1]]
+        runs = [one for row in rows for one in row["runs"]]
+        dates = [one["date"] for one in runs if "date" in one]
         return {
             "kind": "experiment",
             "version": VERSION,
@@ -256,10 +260,25 @@ class Runs:
             **({"ablation": ablations[0]} if ablations else {}),
             **more,
             "date": max(dates, default=None),
-            **{key: one[key] for one in same for key in ("machine", "versions") if key in one},
+            **{key: one[key] for one in runs[:1] for key in ("machine", "versions") if key in one},
         }
 
 
-def _shares(method: Method) -> bool:
-    """Whether a method answers from the moments that others learnt."""
-    return method.on_moments and not method.own_features
+def check_alike(runs: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Raise an error for runs that cannot stand in one table.
+
+    All must have the same stream, all methods on moments the same features,
+    and all runs of a method the same settings but for the seed. Where the seed
+    shuffles the classes, the stream is the same for each seed.
+    """
+    known: dict[tuple[str, str], Any] = {}
+    for folder, settings in runs.items():
+        for key in settings.keys() - {"method", "seed"}:
+            whose = "" if key in _SHARED else settings["method"]
+            if key == "tasks":
+                whose = f"seed {settings['seed']}" if settings.get("shuffle") else ""
+            if known.setdefault((whose, key), settings[key]) != settings[key]:
+                raise SettingsError(
+                    f"{folder} holds a run with another {key} than the others here: "
+                    f"name another folder, or remove it"
+                )

@@ -74,7 +74,7 @@ def write_columns(path: Path, columns: dict[str, Any]) -> Path:
 @pytest.fixture
 def model(tmp_path: Path, tiny: Path) -> Path:
     path = tmp_path / "model"
-    done("learn", path, write(tmp_path / "learnt.csv"), "--encoder", tiny, "--recipe", "tables")
+    done("learn", path, write(tmp_path / "learnt.csv"), "--encoder", tiny, "--recipe", "vectors")
     return path
 
 
@@ -83,10 +83,10 @@ def test_texts_of_any_table_are_learnt_through_their_vectors(
     tmp_path: Path, tiny: Path, model: Path, ending: str
 ) -> None:
     data = write(tmp_path / f"t.{ending}")
-    done("learn", tmp_path / "m", data, "--encoder", tiny, "--recipe", "tables")
+    done("learn", tmp_path / "m", data, "--encoder", tiny, "--recipe", "vectors")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
     done("encode", data, "-o", tmp_path / "v.parquet", "--encoder", tiny)
-    done("learn", tmp_path / "of-vectors", tmp_path / "v.parquet", "--recipe", "tables")
+    done("learn", tmp_path / "of-vectors", tmp_path / "v.parquet", "--recipe", "vectors")
     assert (tmp_path / "of-vectors").read_bytes() == model.read_bytes()
     encoder = open_encoder(tiny)
     read = load(model)
@@ -108,7 +108,7 @@ def test_the_column_beside_the_texts_holds_the_labels(
 ) -> None:
     columns = {"question": TEXTS, "intent": LABELS.tolist()}
     data = write_columns(tmp_path / f"t.{ending}", columns)
-    said = redunet("learn", tmp_path / "m", data, "--encoder", tiny, "--recipe", "tables").stderr
+    said = redunet("learn", tmp_path / "m", data, "--encoder", tiny, "--recipe", "vectors").stderr
     assert f"the labels are those of column 'intent' of {data}, the only one left" in said
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
 
@@ -144,7 +144,7 @@ def test_texts_are_added_and_withdrawn_to_the_byte(tmp_path: Path, tiny: Path, m
     assert model.read_bytes() == before
     done("forget", model, "music")
     only = write(tmp_path / "only.csv", range(0, 40, 2))
-    done("learn", tmp_path / "never", only, "--encoder", tiny, "--recipe", "tables")
+    done("learn", tmp_path / "never", only, "--encoder", tiny, "--recipe", "vectors")
     assert model.read_bytes() == (tmp_path / "never").read_bytes()
     assert "Encoder: tiny, weights of sha256" in done("inspect", model).stdout
 
@@ -188,7 +188,7 @@ def test_vectors_of_another_encoder_are_refused(
     assert "leave it out, or make a new model" in refused(
         "predict", tmp_path / "plain", data, "--encoder", tiny
     )
-    done("learn", tmp_path / "theirs", tables["other"], "--recipe", "tables")
+    done("learn", tmp_path / "theirs", tables["other"], "--recipe", "vectors")
     said = refused("merge", model, tmp_path / "theirs", "-o", tmp_path / "both")
     assert "they differ in the encoder of their vectors" in said
     said = refused("learn", tmp_path / "new", tables["tiny"], tables["other"])

@@ -11,8 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from redunet import ReduNetClassifier
-from redunet.data import csv_layout
-from tests.own_data import done, redunet, refused
+from redunet.data import ReadOptions
+from redunet.data.csv_files import open_csv
+from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,14 +61,14 @@ def test_labels_of_a_csv_file_keep_their_identity(
     assert classes(tmp_path / "m") == expected[1:]
 
 
-def test_what_labels_are_does_not_depend_on_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(csv_layout, "_BLOCK_BYTES", 64)
+def test_what_labels_are_does_not_depend_on_blocks(tmp_path: Path) -> None:
     labels = [str(index % 10) for index in range(200)] + ["010"]
-    result = redunet("learn", tmp_path / "m", csv_of(tmp_path / "t.csv", labels))
-    assert classes(tmp_path / "m") == ["0", "010", *"123456789"]
-    assert "taken as text, because '010' is not the usual way to write" in result.stderr
+    path = csv_of(tmp_path / "t.csv", labels)
+    for block_bytes in (64, 2**20):
+        source = open_csv(path, ReadOptions(), block_bytes)
+        found = np.concatenate([batch.y for batch in source.batches() if batch.y is not None])
+        assert found.tolist() == labels
+        assert "taken as text, because '010' is not the usual way to write" in source.notes[0]
 
 
 def test_labels_take_the_type_of_the_model_or_are_refused(tmp_path: Path) -> None:

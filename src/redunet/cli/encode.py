@@ -52,7 +52,7 @@ def encode(
     """
     from redunet.cli import lines
     from redunet.data import open_source
-    from redunet.data.vectors_file import write_vectors
+    from redunet.data.parquet_files import write_vectors
     from redunet.safety.files import refuse_overwriting
 
     refuse_overwriting(out, [data])

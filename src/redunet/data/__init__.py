@@ -1,9 +1,7 @@
-"""A user's own data in batches, never all of it at once: arrays, tables, folders of images.
+"""A person's own data in batches, never all of it at once: arrays, tables, folders of images.
 
-With an encoder, texts and images become vectors on the way.
-
-Nothing is ever unpickled. What cannot be read is an error of one line that
-names the file.
+With an encoder, texts and images become vectors on the way. Nothing is ever unpickled. What cannot
+be read is an error of one line that names the file.
 """
 
 from __future__ import annotations
@@ -11,37 +9,36 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
-from redunet.data.arrays import open_npy, open_npz
-from redunet.data.encoded import encoded
-from redunet.data.images import IMAGE_ENDINGS, open_images
-from redunet.data.json_lines import open_json_lines
 from redunet.data.source import Batch, ReadOptions, Source
-from redunet.data.tables import open_csv, open_parquet
 from redunet.errors import DataError, FileAccessError
 
 __all__ = ["Batch", "ReadOptions", "Source", "open_source"]
 
-_OPENERS: dict[str, Callable[[Path, ReadOptions], Source]] = {
-    ".npz": open_npz,
-    ".npy": open_npy,
-    ".csv": open_csv,
-    ".tsv": open_csv,
-    ".parquet": open_parquet,
-    ".jsonl": open_json_lines,
-    **dict.fromkeys(IMAGE_ENDINGS, open_images),
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
+"""Of files that are images."""
+
+_OPENERS = {
+    ".npz": "arrays.open_npz",
+    ".npy": "arrays.open_npy",
+    ".csv": "csv_files.open_csv",
+    ".tsv": "csv_files.open_csv",
+    ".parquet": "parquet_files.open_parquet",
+    ".jsonl": "json_lines.open_json_lines",
+    **dict.fromkeys(IMAGE_ENDINGS, "images.open_images"),
 }
+"""By the ending of a name; imported when needed, as PyArrow and Pillow take time to import."""
 
 
-def open_source(path: Path, wanted: ReadOptions) -> Source:
+def open_source(path: Path, options: ReadOptions) -> Source:
     """Open data by the ending of its name, or as a folder of images.
 
     Parameters
     ----------
     path : Path
-    wanted : ReadOptions
-        What is asked of the data.
+    options : ReadOptions
 
     Returns
     -------
@@ -52,14 +49,21 @@ def open_source(path: Path, wanted: ReadOptions) -> Source:
     except (OSError, ValueError) as error:  # the latter of a name with a NUL
         why = getattr(error, "strerror", None) or error
         raise FileAccessError(f"cannot read {path}: {why}") from error
-    if wanted.encoder is not None and wanted.encoder.takes == "images":
-        wanted = replace(wanted, shape=wanted.encoder.image_shape, resize=True)
-    if path.is_dir():
-        return encoded(open_images(path, wanted), wanted.encoder)
-    opener = _OPENERS.get(path.suffix.lower())
+    encoder = options.encoder
+    if encoder is not None and encoder.takes == "images":
+        options = replace(options, shape=encoder.image_shape, resize=True)
+    opener = "images.open_images" if path.is_dir() else _OPENERS.get(path.suffix.lower())
     if opener is None:
         raise DataError(
             f"expected .npz, .npy, .csv, .parquet, .jsonl or a folder of images, got {path}: "
             f"convert it, or rename it"
         )
-    return encoded(opener(path, wanted), wanted.encoder)
+    module, name = opener.split(".")
+    found: Callable[[Path, ReadOptions], Source]
+    found = getattr(import_module(f"redunet.data.{module}"), name)
+    source = found(path, options)
+    if encoder is None or source.holds == "vectors":
+        return source
+    from redunet.data.encoded import encoded
+
+    return encoded(source, encoder)

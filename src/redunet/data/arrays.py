@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from redunet.data.columns import label_name
 from redunet.data.labels import LONGEST_LABEL, checked_array
 from redunet.data.source import (
     MOST_VALUES,
@@ -24,7 +25,6 @@ from redunet.data.source import (
     RowNames,
     Source,
     check_weight,
-    label_name,
     listed,
     reading,
     rows_at_a_time,
@@ -40,7 +40,7 @@ _BY_ZIPFILE = (KeyError, NotImplementedError, OverflowError, RuntimeError)
 
 
 @dataclass(frozen=True)
-class Stored:
+class _Stored:
     """One array: a .npy file, or a member of an .npz archive; its header has been checked."""
 
     path: Path
@@ -68,7 +68,67 @@ class Stored:
             return array
 
 
-def _opened(stream: IO[bytes], size: int, path: Path, member: str | None = None) -> Stored:
+def open_npy(path: Path, options: ReadOptions) -> Source:
+    """Open an array of samples, with labels in a file of their own."""
+    labels = None
+    if options.label is not None and options.labels != "ignored":
+        labels = _stored(Path(options.label))
+    elif options.labels == "required":
+        raise DataError(f"expected labels for {path}: name the .npy file of them with --label")
+    return _paired(path, _stored(path), labels)
+
+
+def open_npz(path: Path, options: ReadOptions) -> Source:
+    """Open an archive with labels, and samples in the only other array of as many rows."""
+    arrays = _members(path, options.most_unpacked)
+    label = label_name(path, list(arrays), options)
+    labels = arrays.pop(label) if label else None
+    n = labels.shape[0] if labels else None
+    samples = [one for one in arrays.values() if len(one.shape) > 1 and n in (None, one.shape[0])]
+    if len(samples) != 1:
+        rows = f"of {n:,} samples" if n is not None else "of samples"
+        found = [f"{name} {stored.shape}" for name, stored in arrays.items()]
+        raise DataError(
+            f"expected one array {rows} in {path} beside the labels, got {listed(found)}: "
+            f"save samples as X and labels as y"
+        )
+    return _paired(path, samples[0], None if options.labels == "ignored" else labels)
+
+
+def _stored(path: Path) -> _Stored:
+    with reading(path, _KIND), open_regular(path) as stream:
+        return _checked(stream, os.fstat(stream.fileno()).st_size, path)
+
+
+def _members(path: Path, most_unpacked: int) -> dict[str, _Stored]:
+    """The arrays of an archive, which is gone through once."""
+    arrays = {}
+    with (
+        reading(path, "an .npz archive", *_BY_ZIPFILE),
+        open_regular(path) as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        size = os.fstat(file.fileno()).st_size
+        for info in archive.infolist():
+            if not info.filename.endswith(".npy"):
+                continue
+            name = info.filename.removesuffix(".npy")
+            # Other ways of packing unpack whole blocks, however few bytes are asked for.
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise DataError(f"expected {name} in {path} to be packed as NumPy does it")
+            check_weight(path, info.file_size, min(info.compress_size, size))
+            if info.file_size > most_unpacked:  # beyond which zipfile reads nothing
+                raise DataError(
+                    f"expected at most {most_unpacked / 1e6:,.0f} MB unpacked, as arrays in .npz "
+                    f"files are read whole, got {info.file_size / 1e6:,.0f} MB of {name} in "
+                    f"{path}: save it as .npy, which need not fit into memory"
+                )
+            with archive.open(info) as stream:
+                arrays[name] = _checked(stream, info.file_size, path, name)
+    return arrays
+
+
+def _checked(stream: IO[bytes], size: int, path: Path, member: str | None = None) -> _Stored:
     """An array whose header says what can be learnt from, in a file of that many bytes."""
     version = npy.read_magic(stream)
     if version not in _HEADERS:
@@ -80,7 +140,7 @@ def _opened(stream: IO[bytes], size: int, path: Path, member: str | None = None)
         except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):
             # MemoryError: of Python's parser, where brackets are nested deeply.
             raise ValueError("its header makes no sense") from None
-    what = Stored(path, shape, dtype, member)
+    what = _Stored(path, shape, dtype, member)
     if dtype.hasobject:
         raise DataError(
             f"{what} holds Python objects, which are never unpickled: save numbers or words"
@@ -100,70 +160,7 @@ def _opened(stream: IO[bytes], size: int, path: Path, member: str | None = None)
     return what
 
 
-def open_npy(path: Path, wanted: ReadOptions) -> Source:
-    """An array of samples, with labels in a file of their own."""
-    labels = None
-    if wanted.label is not None and wanted.labels != "ignored":
-        labels = _stored(Path(wanted.label))
-    elif wanted.labels == "required":
-        raise DataError(f"expected labels for {path}: name the .npy file of them with --label")
-    return _paired(path, _stored(path), labels)
-
-
-def _stored(path: Path) -> Stored:
-    with reading(path, _KIND), open_regular(path) as stream:
-        return _opened(stream, os.fstat(stream.fileno()).st_size, path)
-
-
-def open_npz(path: Path, wanted: ReadOptions) -> Source:
-    """An archive with labels, and samples in the only other array of as many rows."""
-    arrays = _members(path, wanted.most_unpacked)
-    label = label_name(path, list(arrays), wanted)
-    labels = arrays.pop(label) if label else None
-    n = labels.shape[0] if labels else None
-    samples = [
-        stored
-        for stored in arrays.values()
-        if len(stored.shape) > 1 and n in (None, stored.shape[0])
-    ]
-    if len(samples) != 1:
-        rows = f"of {n:,} samples" if n is not None else "of samples"
-        found = [f"{name} {stored.shape}" for name, stored in arrays.items()]
-        raise DataError(
-            f"expected one array {rows} in {path} beside the labels, got {listed(found)}: "
-            f"save samples as X and labels as y"
-        )
-    return _paired(path, samples[0], None if wanted.labels == "ignored" else labels)
-
-
-def _members(path: Path, most_unpacked: int) -> dict[str, Stored]:
-    """The arrays of an archive, which is gone through once."""
-    arrays = {}
-    with (
-        reading(path, "an .npz archive", *_BY_ZIPFILE),
-        open_regular(path) as file,
-        zipfile.ZipFile(file) as archive,
-    ):
-        size = os.fstat(file.fileno()).st_size
-        for info in archive.infolist():
-            if not info.filename.endswith(".npy"):
-                continue
-            name = info.filename.removesuffix(".npy")
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise DataError(f"expected {name} in {path} to be packed as NumPy does it")
-            check_weight(path, info.file_size, min(info.compress_size, size))
-            if info.file_size > most_unpacked:  # beyond which zipfile reads nothing
-                raise DataError(
-                    f"expected at most {most_unpacked / 1e6:,.0f} MB unpacked, as arrays in .npz "
-                    f"files are read whole, got {info.file_size / 1e6:,.0f} MB of {name} in "
-                    f"{path}: save it as .npy, which need not fit into memory"
-                )
-            with archive.open(info) as stream:
-                arrays[name] = _opened(stream, info.file_size, path, name)
-    return arrays
-
-
-def _paired(path: Path, samples: Stored, labels: Stored | None) -> Source:
+def _paired(path: Path, samples: _Stored, labels: _Stored | None) -> Source:
     """Samples, and their labels where there are some."""
     shape = samples.shape
     if len(shape) < 2:

@@ -17,34 +17,34 @@ from redunet.encoders.fitting import fitted_arrays
 from redunet.errors import DataError
 
 
-def encoded(source: Source, encoder: Encoder | None) -> Source:
-    """The vectors of a source's texts or images; data that is vectors already stays as it is.
+def encoded(source: Source, encoder: Encoder) -> Source:
+    """The vectors of a source's texts or images.
 
     Parameters
     ----------
     source : Source
-    encoder : Encoder, or None
-        None leaves all samples as they are.
+    encoder : Encoder
     """
-    if encoder is None or source.holds == "vectors":
-        return source
     if source.holds != encoder.takes:
         raise DataError(
             f"expected {encoder.takes} for the encoder {encoder.id.name}, got {source.holds} in "
             f"{source.path}: name another encoder"
         )
-    kept = _Kept(encoder.n_features)
+    kept = _Vectors(encoder.n_features)
+    shape = encoder.image_shape
 
     def batches() -> Iterator[Batch]:
         for number, batch in enumerate(source.batches()):
             if number == len(kept):
-                kept.add(encoder(_samples(batch.X, encoder)))
+                # Images of an array are scaled and cropped like files.
+                samples: Any = batch.X if shape is None else fitted_arrays(batch.X, shape)
+                kept.add(encoder(samples))
             yield replace(batch, X=kept[number])
 
     return replace(source, batches=batches, holds="vectors", encoder=encoder.id)
 
 
-class _Kept:
+class _Vectors:
     """Arrays of vectors, (n, d), in a file without a name: there may be more than fit in memory."""
 
     def __init__(self, n_features: int) -> None:
@@ -66,8 +66,3 @@ class _Kept:
         self._file.seek(start)
         raw = self._file.read(4 * n * self._n_features)
         return np.frombuffer(raw, dtype=np.float32).reshape(n, self._n_features)
-
-
-def _samples(X: NDArray[Any], encoder: Encoder) -> Any:
-    """Samples as the encoder takes them: images of an array are scaled and cropped like files."""
-    return X if encoder.image_shape is None else fitted_arrays(X, encoder.image_shape)

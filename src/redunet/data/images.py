@@ -14,38 +14,36 @@ from redunet.data.pixels import BadImageError, OtherImageError, is_colour, pixel
 from redunet.data.source import Batch, ReadOptions, Source, listed, rows_at_a_time
 from redunet.errors import DataError, FileAccessError
 
-IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
-
-_NAMED = 5
-_DEEPEST = 32
+_NAMED = 5  # images in an error
+_DEEPEST = 32  # folders in folders: deeper ones are a mistake, or made to last for ever
 _NOT_IMAGES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx")
-"""What systems put into folders by themselves, beside hidden files."""
+"""Files that systems put into folders by themselves, beside hidden ones."""
 
 
-def open_images(path: Path, wanted: ReadOptions) -> Source:
-    """A folder with a sub-folder of images for each class; without labels, any images.
+def open_images(path: Path, options: ReadOptions) -> Source:
+    """Open a folder with a sub-folder of images for each class; without labels, any images.
 
     Every file is taken for an image but hidden ones and those that systems make.
     """
-    labelled = wanted.labels == "required" or (
-        wanted.labels == "optional" and path.is_dir() and any(one.is_dir() for one in _list(path))
+    labelled = options.labels == "required" or (
+        options.labels == "optional" and path.is_dir() and any(one.is_dir() for one in _list(path))
     )
     files = list(_labelled(path) if labelled else _any(path))
     n_files = len(files)
-    if wanted.pieces is not None:
-        files = files[slice(*wanted.pieces)]
+    if options.pieces is not None:
+        files = files[slice(*options.pieces)]
     left_out: list[str] = []
     notes: list[str] = []
 
     def batches() -> Iterator[Batch]:
         left_out.clear()
-        shape, start, animated, others = wanted.shape, 0, [], 0
+        shape, start, animated, others = options.shape, 0, [], 0
         while start < len(files):
             step = rows_at_a_time(math.prod(shape)) if shape else 1
             images, kept = [], []
             for file, label in files[start : start + step]:
                 try:
-                    if wanted.resize and shape is not None:
+                    if options.resize and shape is not None:
                         image, has_frames = resized(file, shape)
                     else:
                         image, has_frames = pixels(file, shape)
@@ -63,7 +61,7 @@ def open_images(path: Path, wanted: ReadOptions) -> Source:
                 y = np.array([label for _, label in kept]) if labelled else None
                 share = min(1.0, start / len(files))
                 yield Batch(np.stack(images), y, [_shown(file) for file, _ in kept], share)
-        _judge(path, len(files), left_out, wanted, others)
+        _judge(path, len(files), left_out, options, others)
         notes[:] = [_first_frames(animated)] if animated else []
 
     return Source(path, batches, left_out=left_out, notes=notes, holds="images", n_pieces=n_files)
@@ -93,18 +91,20 @@ def _first_frames(animated: list[str]) -> str:
     )
 
 
-def _judge(path: Path, n_files: int, left_out: list[str], wanted: ReadOptions, others: int) -> None:
+def _judge(
+    path: Path, n_files: int, left_out: list[str], options: ReadOptions, others: int
+) -> None:
     """Name and count the images that could not be used, where they are too many.
 
     So many others could be used if they were scaled and converted.
     """
-    if len(left_out) <= wanted.most_bad * n_files and len(left_out) < n_files:
+    if len(left_out) <= options.most_bad * n_files and len(left_out) < n_files:
         return
     if not left_out:
         return
     more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
     remedy = "mend or remove them"
-    if others and not wanted.resize:
+    if others and not options.resize:
         remedy += (
             ", or create the model with --encoder efficientnet-lite0 --recipe vectors, or with "
             "--resize 32, which scale and crop all images"

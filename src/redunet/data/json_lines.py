@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from redunet.data.columns import label_and_others, notes_on
 from redunet.data.labels import checked_text
 from redunet.data.source import (
     TEXTS_AT_A_TIME,
@@ -18,22 +19,19 @@ from redunet.data.source import (
     ReadOptions,
     RowNames,
     Source,
-    label_name,
-    label_note,
     reading,
-    text_name,
     texts_array,
 )
 from redunet.errors import DataError
 from redunet.safety.untrusted import open_regular
 
-_LONGEST_LINE = 2**22
+_LONGEST_LINE = 2**22  # bytes; no encoder looks at more than the first pages of a text
 _KIND = "a file of JSON lines"
 
 
-def open_json_lines(path: Path, wanted: ReadOptions) -> Source:
-    """A file with an object on each line; labels are whole numbers or text, as they are written."""
-    if not wanted.texts:
+def open_json_lines(path: Path, options: ReadOptions) -> Source:
+    """Open a file with an object on each line; labels are whole numbers or text, as written."""
+    if not options.texts:
         raise DataError(
             f"expected an encoder of texts for {path}: name one, such as --encoder minilm"
         )
@@ -41,12 +39,8 @@ def open_json_lines(path: Path, wanted: ReadOptions) -> Source:
         first = next(_objects(file, path), None)
     if first is None:
         raise DataError(f"expected at least one line in {path}, got none")
-    names = list(first)
-    label = label_name(path, names, wanted)
-    text = text_name(path, names, label, wanted)
-    if wanted.labels == "ignored":
-        label = None
-    kind = None if label is None else type(first[label])
+    label, (text,) = label_and_others(path, list(first), options, texts=True)
+    kind: Any = None if label is None else type(first[label])
     if kind not in (None, int, str):
         raise DataError(
             f"expected labels that are whole numbers or text in {label!r} of {path}, got "
@@ -56,18 +50,25 @@ def open_json_lines(path: Path, wanted: ReadOptions) -> Source:
     def batches() -> Iterator[Batch]:
         with reading(path, _KIND), open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            done, texts, labels = 0, [], []
+            texts: list[str] = []
+            labels: list[Any] = []
+            done = 0
             for row, line in enumerate(_objects(file, path), 1):
                 texts.append(_value(line, text, str, f"row {row:,} of {path}"))
-                if label is not None and kind is not None:
+                if label is not None:
                     labels.append(_value(line, label, kind, f"row {row:,} of {path}"))
                 if len(texts) == TEXTS_AT_A_TIME:
-                    yield _batch(texts, labels, label, path, done, file.tell() / size)
-                    done, texts, labels = row, [], []
+                    yield batch(texts, labels, done, file.tell() / size)
+                    texts, labels, done = [], [], row
             if texts:
-                yield _batch(texts, labels, label, path, done, 1.0)
+                yield batch(texts, labels, done, 1.0)
 
-    return Source(path, batches, notes=label_note(path, label, wanted), holds="texts")
+    def batch(texts: list[str], labels: list[Any], done: int, share: float) -> Batch:
+        y = None if label is None else _labels(labels, kind, f"{label!r} of {path}")
+        return Batch(texts_array(texts), y, RowNames(done, len(texts)), share)
+
+    notes = notes_on(path, label, (), options)
+    return Source(path, batches, notes=notes, holds="texts")
 
 
 def _objects(file: BinaryIO, path: Path) -> Iterator[dict[str, Any]]:
@@ -96,16 +97,10 @@ def _value(line: dict[str, Any], name: str, kind: type, where: str) -> Any:
     return value
 
 
-def _batch(
-    texts: list[str], labels: list[Any], label: str | None, path: Path, done: int, share: float
-) -> Batch:
-    y: NDArray[Any] | None = None
-    if label is not None:
-        what = f"{label!r} of {path}"
-        if isinstance(labels[0], str):
-            y = np.array(checked_text(labels, what))
-        elif all(-(2**63) <= number < 2**63 for number in labels):
-            y = np.array(labels, dtype=np.int64)
-        else:
-            raise DataError(f"expected labels of at most 64 bits in {what}: use text")
-    return Batch(texts_array(texts), y, RowNames(done, len(texts)), min(1.0, share))
+def _labels(labels: list[Any], kind: Any, what: str) -> NDArray[Any]:
+    """Labels as an array, (n,)."""
+    if kind is str:
+        return np.array(checked_text(labels, what))
+    if not all(-(2**63) <= number < 2**63 for number in labels):
+        raise DataError(f"expected labels of at most 64 bits in {what}: use text")
+    return np.array(labels, dtype=np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from redunet.errors import DataError
 
 LONGEST_LABEL = 256
-"""Letters."""
+"""Letters; a label is read by people, and every page and every answer repeats it."""
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -42,10 +42,10 @@ def whole_number(text: str) -> int | None:
 
 
 class TextColumn:
-    """What the labels of a column of text are, found out one after another."""
+    """Whether the labels of a column of text are numbers, found out one after another."""
 
     def __init__(self) -> None:
-        self._whole = self._decimal = True
+        self._decimal = True
         self._fraction: str | None = None
         self._first_text: str | None = None
 
@@ -54,9 +54,7 @@ class TextColumn:
         for label in labels:
             if whole_number(label) is not None:
                 continue
-            self._whole = False
-            if self._first_text is None:
-                self._first_text = label
+            self._first_text = self._first_text or label
             if not _DECIMAL.fullmatch(label):
                 self._decimal = False
             elif self._fraction is None and float(label) % 1:
@@ -74,16 +72,16 @@ class TextColumn:
                 f"expected a class in each row of {what}, got numbers with fractions such as "
                 f"{self._fraction}: name the column of the classes with --label"
             )
-        return int if self._whole else str
+        return int if self._first_text is None else str
 
-    def note(self, what: str) -> str | None:
+    def notes(self, what: str) -> list[str]:
         """A line about numbers that are taken as text, where there are only such."""
-        if not self._decimal or self._whole:
-            return None
-        return (
+        if not self._decimal or self._first_text is None:
+            return []
+        return [
             f"the labels of {what} are taken as text, because {self._first_text!r} is not the "
             f"usual way to write a whole number of 64 bits"
-        )
+        ]
 
 
 def checked_text(labels: Iterable[str], what: str) -> list[str]:
@@ -136,34 +134,19 @@ def checked_array(labels: NDArray[np.generic], what: str) -> NDArray[np.generic]
             f"expected labels up to {_INT64.max} in {what}, got {labels.max()}: use smaller "
             f"numbers, or text"
         )
-    if kind in "iu":
-        return labels.astype(np.int64)
     if kind == "f":
-        return _whole_floats(labels, what)
+        bad = ~(np.abs(labels) <= _EXACT_IN_FLOATS) | (labels % 1 != 0)
+        if bad.any():
+            raise DataError(
+                f"expected labels that are whole numbers up to 2^53 or text in {what}, "
+                f"got {labels[bad][0]}: convert them to integers or text"
+            )
     if kind == "U":
-        _check_code_points(labels, what)
-    return labels
-
-
-def _whole_floats(labels: NDArray[np.generic], what: str) -> NDArray[np.generic]:
-    values = labels.astype(np.float64)
-    bad = ~(np.abs(values) <= _EXACT_IN_FLOATS) | (values % 1 != 0)
-    if bad.any():
-        raise DataError(
-            f"expected labels that are whole numbers up to 2^53 or text in {what}, "
-            f"got {values[bad][0]}: convert them to integers or text"
-        )
-    return values.astype(np.int64)
-
-
-def _check_code_points(labels: NDArray[np.generic], what: str) -> None:
-    points = np.ascontiguousarray(labels, dtype=labels.dtype.newbyteorder("="))
-    points = points.view(np.uint32).reshape(len(labels), -1)
-    ended = (points == 0)[:, :-1] & (points != 0)[:, 1:]
-    half = (points >= 0xD800) & (points <= 0xDFFF)
-    bad = ended.any(axis=1) | half.any(axis=1) | (points > 0x10FFFF).any(axis=1)
-    if bad.any():
-        raise DataError(
-            f"expected labels without NUL and of Unicode letters only in {what}, got others in "
-            f"row {int(bad.argmax()) + 1:,}: rename the class"
-        )
+        try:
+            checked_text(np.unique(labels).tolist(), what)
+        except ValueError as error:  # a letter beyond Unicode; a DataError is one too
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"expected labels of Unicode letters in {what}: {error}") from error
+        return labels
+    return labels.astype(np.int64)

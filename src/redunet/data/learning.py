@@ -9,9 +9,9 @@ from typing import Any
 from redunet.data.apply_batches import Apply, apply_batches
 from redunet.data.inspecting import held
 from redunet.data.matching import open_all, to_resize
-from redunet.data.new_model import new_model
+from redunet.data.new_model import SAMPLE_BYTES, new_model
 from redunet.data.result import Result, counted
-from redunet.data.source import ReadOptions, Source
+from redunet.data.source import ReadOptions, Source, read_once
 from redunet.errors import SettingsError
 from redunet.estimators import Estimator, load
 from redunet.estimators.doubts import doubts
@@ -85,7 +85,9 @@ def learn(
                     "size"
                 )
             asked = to_resize(data, resize, options)
-        sources.extend(open_all(data, asked, None, changing=True))
+        # The first data is looked at to make the model, and then learnt.
+        opened = open_all(data, asked, None, changing=True)
+        sources.extend(read_once(one, SAMPLE_BYTES) for one in opened)
         created = new_model(estimator or "redunet", recipe, settings, sources, device, progress)
         apply("learning", created, sources, asked, progress)
         if resize:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data import open_source
-from redunet.data.images import IMAGE_ENDINGS, shape_to_resize_to
+from redunet.data import IMAGE_ENDINGS, open_source
 from redunet.data.labels import whole_numbers
 from redunet.data.source import Batch, ReadOptions, Source
 from redunet.encoders import Encoder, EncoderId, encoder_of
@@ -27,7 +26,7 @@ from redunet.progress import Progress
 
 def open_all(
     data: Sequence[Path],
-    wanted: ReadOptions,
+    options: ReadOptions,
     model: Estimator | None,
     *,
     changing: bool = False,
@@ -37,7 +36,7 @@ def open_all(
     Parameters
     ----------
     data : sequence of Path
-    wanted : ReadOptions
+    options : ReadOptions
     model : Estimator, or None
         None is a model that is still to be made.
     changing : bool, default=False
@@ -45,29 +44,29 @@ def open_all(
         names of the model, or none where the model has none.
     """
     if model is not None:
-        wanted = wanted_for(model, wanted)
+        options = options_for(model, options)
     known = None if model is None else model.encoder_
     sources: list[Source] = []
     for path in data:
-        source = open_source(path, wanted)
+        source = open_source(path, options)
         if model is None and not sources:  # the others are to be like the first
-            wanted = replace(wanted, columns=source.columns or ())
+            options = replace(options, columns=source.columns or ())
             known = source.encoder
         check_encoder(known, source, changing)
-        check_columns(wanted.columns or None, source, changing)
+        check_columns(options.columns or None, source, changing)
         sources.append(source)
     return sources
 
 
-def wanted_for(model: Estimator, wanted: ReadOptions) -> ReadOptions:
+def options_for(model: Estimator, options: ReadOptions) -> ReadOptions:
     """What a model that has learnt something asks of data, beside what a caller asks."""
     return replace(
-        wanted,
+        options,
         label_type=label_type(model),
         columns=tuple(getattr(model, "feature_names_in_", ())),
         shape=_image_shape(model),
         resize=model.resize_images_,
-        encoder=_encoder_for(model, wanted.encoder),
+        encoder=_encoder_for(model, options.encoder),
     )
 
 
@@ -118,12 +117,14 @@ def check_encoder(known: EncoderId | None, source: Source, changing: bool = Fals
         )
 
 
-def to_resize(data: Sequence[Path], size: tuple[int, int], wanted: ReadOptions) -> ReadOptions:
+def to_resize(data: Sequence[Path], size: tuple[int, int], options: ReadOptions) -> ReadOptions:
     """What is asked of data for a new model that takes images of a size, (height, width)."""
+    from redunet.data.images import shape_to_resize_to
+
     for path in data:
         if not path.is_dir() and path.suffix.lower() not in IMAGE_ENDINGS:
             raise DataError(f"expected folders of images to resize, got {path}: leave out --resize")
-    return replace(wanted, shape=shape_to_resize_to(data, size), resize=True)
+    return replace(options, shape=shape_to_resize_to(data, size), resize=True)
 
 
 def _image_shape(model: Estimator) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""What every source of data gives, and the errors that reading it can end in."""
+"""Data that can be read in batches, and the errors that reading it can end in."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.row_numbers import named_like_row_numbers
 from redunet.encoders import Encoder, EncoderId
-from redunet.errors import DataError, FileAccessError, ReduNetError, did_you_mean
+from redunet.errors import DataError, FileAccessError, ReduNetError
 
 BATCH_BYTES = 2**24
-"""About how much of the data is in memory at a time, as float64."""
+"""About how much of the data is in memory at a time, as float64: little, and long to read."""
+
+LARGEST_BATCH_BYTES = 2**27
+"""Most of it, where a batch is as large as the second moment: for 4,000 features and more."""
 
 TEXTS_AT_A_TIME = 256
-
-_LARGEST_BATCH_BYTES = 2**27
-
-TEXT_NAMES = ("text", "texts", "sentence", "question", "query", "utterance")
-"""What a column of texts may be called to be found, in capitals too."""
-
-LABEL_NAMES = ("label", "labels", "class", "target", "y")
-"""What a column or an array of labels may be called to be found, in capitals too."""
+"""Texts of a batch: an encoder takes a second or so for them."""
 
 MOST_VALUES = 2**24
-"""Most values of one sample."""
+"""Most values of one sample, more than any photograph has pixels that a model could learn."""
+
+MOST_UNPACKED = 2**32
+"""Bytes of an array in an .npz file, which is read whole: half of what a laptop of today has."""
+
+_MOST_SWELLING = 200  # times; data of real files unpacks to less than 50 times their size
+_HARMLESS = 2**27  # bytes; any machine has as many
 
 _DAMAGE: tuple[type[Exception], ...] = (
     EOFError,
@@ -41,18 +42,12 @@ _DAMAGE: tuple[type[Exception], ...] = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""With which readers say that bytes make no sense; any other error is a mistake of ours."""
-
-MOST_UNPACKED = 2**32
-"""Bytes of an array in an .npz file, which is read whole: half of what a laptop of today has."""
-
-_MOST_SWELLING = 200
-_HARMLESS = 2**27
+"""Errors of readers whose bytes make no sense; any other error is a mistake of ours."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What is asked of data before it is read.
+    """How data is read.
 
     Parameters
     ----------
@@ -71,7 +66,7 @@ class ReadOptions:
     most_bad : float, default=0.0
         The largest share of images that may be left out because they cannot be used.
     encoder : Encoder, default=None
-        What turns texts or images into vectors; None takes samples as they are.
+        Turns texts or images into vectors; None takes samples as they are.
     text : str, default=None
         The name of the column of texts; None finds it.
     pieces : (int, int), default=None
@@ -189,73 +184,35 @@ def reading(path: Path, kind: str, *damage: type[Exception]) -> Iterator[None]:
         raise FileAccessError(f"cannot read {path}: {why}") from error
 
 
-def label_name(path: Path, names: Sequence[str], wanted: ReadOptions) -> str | None:
-    """Which of the names is that of the labels; None where there is none and none is needed.
+def read_once(source: Source, most_bytes: int) -> Source:
+    """A source whose batches stay in memory after they are read, unless they take more than that.
 
-    It is the one that is given, or one of `LABEL_NAMES`, or the only one that is not
-    known to be something else.
+    Parameters
+    ----------
+    source : Source
+        Read by one reader at a time.
+    most_bytes : int
     """
-    if wanted.label is not None:
-        if wanted.label in names:
-            return wanted.label
-        if wanted.labels != "required":
-            return None
-        raise DataError(
-            f"expected {wanted.label!r} to hold the labels of {path}, but there are only "
-            f"{listed(names)}{did_you_mean(wanted.label, names) or ': name another with --label'}"
-        )
-    found = [name for name in names if name.lower() in LABEL_NAMES and name not in wanted.columns]
-    if not found:
-        found = _only_other(names, wanted)
-    if len(found) == 1:
-        return found[0]
-    if wanted.labels != "required" and not found:
-        return None
-    what = f"got {listed(found)}" if found else f"but there are only {listed(names)}"
-    raise DataError(
-        f"expected one of {', '.join(LABEL_NAMES)} to hold the labels of {path}, {what}: "
-        f"name it with --label"
-    )
+    kept: list[Batch] = []
+    opened: list[Iterator[Batch]] = []  # at the batch after those that are kept
 
+    def batches() -> Iterator[Batch]:
+        if not opened and not kept:
+            opened.append(source.batches())
+        yield from kept
+        while opened:
+            batch = next(opened[0], None)
+            if batch is None:
+                opened.clear()
+                return
+            kept.append(batch)
+            yield batch
+            if sum(one.X.nbytes for one in kept) > most_bytes:
+                rest = opened.pop()
+                kept.clear()
+                yield from rest
 
-def _only_other(names: Sequence[str], wanted: ReadOptions) -> list[str]:
-    """The name beside the model's columns, or beside that of the texts, where there is just one.
-
-    A model knows its columns, so it need not keep what those of the labels were called:
-    that would leave a trace of data that was withdrawn, or learnt in another order.
-    """
-    texts = [name for name in names if name == wanted.text or name.lower() in TEXT_NAMES]
-    known = set(texts if wanted.texts else wanted.columns)
-    others = [name for name in names if name not in known]
-    alone = known and known < set(names) and len(others) == 1
-    return others if alone and not named_like_row_numbers(others[0]) else []
-
-
-def label_note(path: Path, label: str | None, wanted: ReadOptions) -> list[str]:
-    """A line about labels of a column that nobody named and whose name does not say it."""
-    if label is None or wanted.label is not None or label.lower() in LABEL_NAMES:
-        return []
-    return [f"the labels are those of column {label!r} of {path}, the only one left for them"]
-
-
-def text_name(path: Path, names: Sequence[str], label: str | None, wanted: ReadOptions) -> str:
-    """Which of the names is that of the texts."""
-    others = [name for name in names if name != label]
-    if wanted.text is not None:
-        if wanted.text in others:
-            return wanted.text
-        raise DataError(
-            f"expected {wanted.text!r} to hold the texts of {path}, but there are only "
-            f"{listed(others)}: name another with --text"
-        )
-    found = [name for name in others if name.lower() in TEXT_NAMES]
-    if len(found) != 1:
-        what = f"got {listed(found)}" if found else f"but there are only {listed(others)}"
-        raise DataError(
-            f"expected one of {', '.join(TEXT_NAMES)} to hold the texts of {path}, {what}: "
-            f"name it with --text"
-        )
-    return found[0]
+    return Source(**{**vars(source), "batches": batches})
 
 
 def texts_array(texts: Sequence[str]) -> NDArray[Any]:
@@ -266,7 +223,7 @@ def texts_array(texts: Sequence[str]) -> NDArray[Any]:
 
 
 def check_weight(path: Path, unpacked: int, packed: int) -> None:
-    """Complain of data that unpacks to far more than it weighs, and to more than is harmless."""
+    """Raise a DataError where data unpacks to far more than it weighs, and than is harmless."""
     if unpacked > _HARMLESS and unpacked > _MOST_SWELLING * packed:
         raise DataError(
             f"{path} unpacks to {unpacked / 1e6:,.0f} MB from {packed / 1e6:,.1f} MB, which data "
@@ -281,7 +238,7 @@ def rows_at_a_time(row_values: int) -> int:
     and each batch costs at least one pass over that.
     """
     rows = max(BATCH_BYTES // (8 * row_values), row_values)
-    return max(1, min(rows, _LARGEST_BATCH_BYTES // (8 * row_values)))
+    return max(1, min(rows, LARGEST_BATCH_BYTES // (8 * row_values)))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 from redunet.data import ReadOptions, Source
 from redunet.data.apply_batches import kind_of, labels_of
-from redunet.data.matching import label_type, wanted_for
-from redunet.data.source import label_name
+from redunet.data.columns import label_name
+from redunet.data.matching import label_type, options_for
 from redunet.distributed.cluster import dask_packages
 from redunet.distributed.partial import (
     array_batches,
@@ -143,7 +143,7 @@ def of_sources(model: Estimator, sources: Sequence[Source], wanted: ReadOptions)
     """
     if hasattr(model, "moments_"):
         kind = label_type(model)
-        wanted = wanted_for(model, wanted)
+        wanted = options_for(model, wanted)
     else:
         first = next(iter(sources[0].batches()))
         kind = kind_of(labels_of(sources[0], first, None))

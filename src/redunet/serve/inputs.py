@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from redunet.data.images import IMAGE_ENDINGS
+from redunet.data import IMAGE_ENDINGS
 from redunet.data.labels import checked_text
-from redunet.data.matching import label_type, labels_like, open_all, wanted_for
+from redunet.data.matching import label_type, labels_like, open_all, options_for
 from redunet.data.source import Batch, ReadOptions, RowNames, Source, texts_array
 from redunet.encoders import Encoder
 from redunet.errors import DataError, ReduNetError
@@ -144,7 +144,7 @@ def sources_of(
     changing = labels is not None
     paths = _written(folder, files)
     wanted = replace(
-        wanted_for(model, ReadOptions(encoder=encoder)),
+        options_for(model, ReadOptions(encoder=encoder)),
         labels="required" if changing else "ignored",
         most_unpacked=_MOST_UNPACKED,
     )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redunet.data.apply_batches import How, apply_batches, labelled_batches
-from redunet.data.matching import label_type, read, samples_for, wanted_for
+from redunet.data.matching import label_type, options_for, read, samples_for
 from redunet.data.source import ReadOptions, Source
 from redunet.errors import DataError, DataTypeError, SettingsError
 from redunet.estimators import Estimator, load
@@ -42,7 +42,7 @@ class Service:
 
     def __init__(self, store: ModelStore, events: Events, options: Options) -> None:
         self.store, self.events, self.options = store, events, options
-        wanted = wanted_for(store.stored.model, ReadOptions(encoder=options.encoder))
+        wanted = options_for(store.stored.model, ReadOptions(encoder=options.encoder))
         self.encoder = wanted.encoder
         self.batcher = Batcher(store.answers, options.waiting)
         self._turns = threading.BoundedSemaphore(options.waiting)

@@ -66,8 +66,8 @@ def run_network(
     start = time.perf_counter()
     data = experiment.load(data_dir)
     seeds = (experiment.seed,) if seeds is None else seeds
-    # Of an ensemble, each network has rates of its own.
-    extras = [*(["joint"] if joint else []), *(["rates"] if experiment.plan.n_ensemble == 1 else [])]
+    one = experiment.plan.n_ensemble == 1  # of an ensemble, each network has rates of its own
+    extras = [*(["joint"] if joint else []), *(["rates"] if one else [])]
     runs = Comparison(experiment, [], seeds, data, out, device, memory, extras=extras)
     if readings is None:
         components = experiment.components(runs.vectors(seeds[0]).n_features)

@@ -102,7 +102,8 @@ def candidates(
     whole: Any = None
     for number, settings in enumerate(combinations, 1):
         progress(f"candidate {number} of {len(combinations)}", (number - 1) / len(combinations))
-        own = rest.set_params(**settings).own_map(1)
+        rest.set_params(**settings)
+        own = rest.own_map(1) if hasattr(rest, "own_map") else None  # networks have none
         through = None if own is None else str(own.to_state())
         if number == 1 or through != learnt:
             rest.fit(*split.train)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,37 +139,3 @@ def test_a_method_and_a_data_set_are_registered_from_outside(tmp_path: Path) -> 
     assert "nearest of a few" in (tmp_path / "report.md").read_text()
     with pytest.raises(SettingsError, match="expected a class attribute kind"):
         baselines.register(type("Nameless", (), {}))
-
-
-COMMANDS = {
-    "run": "--recipe features --config c.toml --set n_layers=1 --seeds 1,2 --no-joint",
-    "compare": "--methods redunet,lda,subspace --config c.toml --seeds 2 --dtype float32 --ablate",
-    "tune": "--config c.toml --search eps=0.5,1 --components 3,5 --per-class 5 --most 1",
-    "run --orders 2": "--config c.toml --seeds 1",
-}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_recorded_command_makes_the_record_again(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = "train_per_class = 12\ntasks = [[3, 1], [0, 7]]\neps = 0.4\nn_layers = 3\n"
-    config += 'features = "standardize"\n'
-    (tmp_path / "c.toml").write_text(config)
-    monkeypatch.chdir(tmp_path)
-    done(*name.split(), *COMMANDS[name].split(), "--out", "a")
-    file = "tune.json" if name == "tune" else "record.json"
-    first = json.loads(Path("a", file).read_text())
-    assert first["command"] == f"redunet {name} {COMMANDS[name]} --out a"
-    done(*shlex.split(first["command"])[1:], "--out", "b")
-    again = json.loads(Path("b", file).read_text())
-    assert again.pop("command") == first.pop("command") + " --out b"
-    assert numbers(again) == numbers(first)
-
-
-def numbers(value: Any) -> Any:
-    """Everything in a record but times and memory."""
-    if isinstance(value, dict):
-        left = {"seconds", "peak_memory_bytes", "peak_device_memory_bytes"}
-        return {key: numbers(one) for key, one in value.items() if key not in left}
-    return [numbers(one) for one in value] if isinstance(value, list) else value

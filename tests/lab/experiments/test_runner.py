@@ -1,4 +1,4 @@
-"""Records, resuming, and the choice of settings without test data."""
+"""Records of runs, and resuming them wherever they stopped."""
 
 from __future__ import annotations
 
@@ -9,26 +9,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
 from redunet import ReduNetClassifier, SettingsError
-from redunet.features import (
-    FeatureMap,
-)
+from redunet.features import FeatureMap
 from redunet.progress import Progress, silent
 from redunet_lab.datasets import load
-from redunet_lab.experiment import Experiment, Plan
+from redunet_lab.experiment import Plan
 from redunet_lab.record import peak_memory
-from redunet_lab.runner import Evaluation, run
-from redunet_lab.tune_experiment import tune_experiment
-from redunet_lab.tuning import held_out_rows, labels_by_components
-from tests.lab.experiments.searches import tune
+from redunet_lab.runner import Entry, run
 
 PLAN = Plan(
     data="digits", n_layers=6, train_per_class=40, test_per_class=20, features="standardize"
@@ -48,18 +41,30 @@ def over(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """The record of a learner run over tasks."""
-    (record,) = run(make, tasks, [Evaluation(out, settings or PLAN.to_dict())], out, progress)
+    (record,) = run(make, tasks, [Entry(out, settings or PLAN.to_dict())], out, progress=progress)
     return record
 
 
-def network(plan: Plan = PLAN) -> Callable[[], ReduNetClassifier]:
+def network(plan: Plan = PLAN) -> Callable[[], Any]:
     return lambda: plan.learner(stream(plan)[1], "cpu", "2GB")
 
 
 def numbers(record: dict[str, Any]) -> Any:
-    """What must not depend on interruptions: everything but times, memory and date."""
+    """All that must not depend on interruptions: not times, memory and date."""
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in record["tasks"]]
     return rows, record["settings"]
+
+
+class StopError(Exception):
+    """An interruption."""
+
+
+def stopping(words: str) -> Progress:
+    def stop(what: str, share: float) -> None:
+        if what == words:
+            raise StopError
+
+    return stop
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
@@ -74,16 +79,11 @@ def test_the_peak_of_memory_is_that_of_the_process_itself() -> None:
     assert many - few == pytest.approx(2**27, rel=0.1)
 
 
-class StopError(Exception):
-    """An interruption."""
-
-
 def test_a_record_holds_the_whole_story(tmp_path: Path) -> None:
     tasks, _ = stream()
     models: list[ReduNetClassifier] = []
     at_end = {"model": lambda model: models.append(model)}
-    evaluation = Evaluation(tmp_path, PLAN.to_dict(), at_end=at_end)
-    (record,) = run(network(), tasks, [evaluation], tmp_path)
+    (record,) = run(network(), tasks, [Entry(tmp_path, PLAN.to_dict(), at_end=at_end)], tmp_path)
     (model,) = models
     assert record == json.loads((tmp_path / "record.json").read_text())
     assert record["settings"]["n_layers"] == 6
@@ -98,33 +98,30 @@ def test_a_record_holds_the_whole_story(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["after-task-5.safetensors", "record.json"]
 
 
-def stopping(words: str) -> Progress:
-    def stop(what: str, share: float) -> None:
-        if what == words:
-            raise StopError
-
-    return stop
-
-
-@pytest.mark.parametrize("stop_at", [1, 2, 5])
-def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path, stop_at: int) -> None:
+def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path) -> None:
     tasks, _ = stream()
     whole = over(network(), tasks, tmp_path / "a")
     with pytest.raises(StopError):
-        over(network(), tasks, tmp_path / "b", progress=stopping(f"task {stop_at} of 5"))
+        over(network(), tasks, tmp_path / "b", progress=stopping("task 4 of 5"))
+    (tmp_path / "c").mkdir()
+    for name in ("record.json", "after-task-3.safetensors"):
+        (tmp_path / "c" / name).write_bytes((tmp_path / "b" / name).read_bytes())
     learnt: list[str] = []
     resumed = over(network(), tasks, tmp_path / "b", progress=lambda what, _: learnt.append(what))
-    assert learnt == [f"task {n} of 5" for n in range(stop_at, 6)]
+    assert learnt == ["task 4 of 5", "task 5 of 5"]
     assert numbers(resumed) == numbers(whole)
-    again = over(lambda: pytest.fail("made a learner"), tasks, tmp_path / "b")
-    assert again == resumed
+    assert over(lambda: pytest.fail("made a learner"), tasks, tmp_path / "b") == resumed
+    learnt.clear()
+    (tmp_path / "c" / "after-task-3.safetensors").write_bytes(b"cut off")
+    again = over(network(), tasks, tmp_path / "c", progress=lambda what, _: learnt.append(what))
+    assert learnt == [*(f"task {n} once more" for n in (1, 2, 3)), "task 4 of 5", "task 5 of 5"]
+    assert numbers(again) == numbers(whole)
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from redunet_lab import runner
-from tests.lab.experiments.searches import tune
 from tests.lab.experiments.test_runner import network, over, stream
 write = runner.write_record
 for when in ("before", "after"):
@@ -163,18 +160,6 @@ def test_a_killed_run_goes_on_from_the_last_finished_task(tmp_path: Path) -> Non
         assert numbers(resumed) == whole
 
 
-def test_a_damaged_checkpoint_is_learnt_again(tmp_path: Path) -> None:
-    tasks, _ = stream()
-    whole = over(network(), tasks, tmp_path / "a")
-    with pytest.raises(StopError):
-        over(network(), tasks, tmp_path / "b", progress=stopping("task 3 of 5"))
-    (tmp_path / "b" / "after-task-2.safetensors").write_bytes(b"cut off")
-    learnt: list[str] = []
-    again = over(network(), tasks, tmp_path / "b", progress=lambda what, _: learnt.append(what))
-    assert learnt[:3] == ["task 1 once more", "task 2 once more", "task 3 of 5"]
-    assert numbers(again) == numbers(whole)
-
-
 class Bayes(GaussianNB):  # type: ignore[misc]
     """Somebody else's learner, with nothing but partial_fit and predict that this asks for."""
 
@@ -186,17 +171,28 @@ class Bayes(GaussianNB):  # type: ignore[misc]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_any_learner_can_be_run_and_resumed(tmp_path: Path) -> None:
+def test_entries_of_one_learner_learn_each_task_once(tmp_path: Path) -> None:
+    """Each entry has its own record, and is resumed by itself, whatever the learner is."""
     tasks, _ = stream()
-    settings = {"learner": "bayes"}
+    taught: list[int] = []
 
-    def bayes() -> Bayes:
-        return Bayes(var_smoothing=1e-2)
+    class Counted(Bayes):
+        def partial_fit(self, X: Any, y: Any) -> Any:
+            taught.append(int(min(y)))
+            return super().partial_fit(X, y)
 
-    whole = over(bayes, tasks, tmp_path / "a", settings)
+    def entries(*names: str) -> list[Entry]:
+        return [Entry(tmp_path / name, {"name": name}, name) for name in names]
+
     with pytest.raises(StopError):
-        over(bayes, tasks, tmp_path / "b", settings, stopping("task 4 of 5"))
-    assert numbers(over(bayes, tasks, tmp_path / "b", settings)) == numbers(whole)
+        run(Counted, tasks, entries("a", "b"), tmp_path, progress=stopping("task 2 of 5, b"))
+    assert taught == [0, 2]
+    taught.clear()
+    first, second = run(Counted, tasks, entries("a", "b"), tmp_path)
+    assert taught == [0, 2, 4, 6, 8]
+    assert [row["readings"] for row in first["tasks"]] == [r["readings"] for r in second["tasks"]]
+    (third,) = run(Counted, tasks, entries("c"), tmp_path)
+    assert numbers(third)[0] == numbers(first)[0]
 
 
 def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
@@ -217,128 +213,11 @@ def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) ->
         over(network(), tasks, tmp_path / "b", progress=stopping("task 3 of 5"))
     path = tmp_path / "b" / "record.json"
     record = json.loads(path.read_text())
-    for key in ("mirrored", "sqrt", "whitening"):
+    for key in ("mirrored", "whitening"):
         del record["settings"][key]
+    record["settings"]["root"] = record["settings"].pop("sqrt")  # as it was called
     path.write_text(json.dumps(record))
-    other = PLAN.changed({"root": True})
-    with pytest.raises(SettingsError, match="record of a run with another sqrt: name another"):
+    other = PLAN.changed({"mirrored": True})
+    with pytest.raises(SettingsError, match="record of a run with another mirrored: name another"):
         over(network(other), tasks, tmp_path / "b", other.to_dict())
     assert numbers(over(network(), tasks, tmp_path / "b")) == numbers(whole)
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_evaluations_of_one_learner_learn_each_task_once(tmp_path: Path) -> None:
-    """Each evaluation has its own record, and is resumed by itself."""
-    tasks, _ = stream()
-    taught: list[int] = []
-
-    class Counted(Bayes):
-        def partial_fit(self, X: Any, y: Any) -> Any:
-            taught.append(int(min(y)))
-            return super().partial_fit(X, y)
-
-    def evaluations(*names: str) -> list[Evaluation]:
-        return [Evaluation(tmp_path / name, {"name": name}, name=name) for name in names]
-
-    with pytest.raises(StopError):
-        run(Counted, tasks, evaluations("a", "b"), tmp_path, stopping("task 2 of 5, b"))
-    assert taught == [0, 2]
-    taught.clear()
-    first, second = run(Counted, tasks, evaluations("a", "b"), tmp_path)
-    assert taught == [0, 2, 4, 6, 8]
-    assert [row["readings"] for row in first["tasks"]] == [r["readings"] for r in second["tasks"]]
-    (third,) = run(Counted, tasks, evaluations("c"), tmp_path)
-    assert numbers(third)[0] == numbers(first)[0]
-
-
-class Untouchable:
-    """Test data that must not be looked at."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError("test data was touched")
-
-    def __getitem__(self, rows: Any) -> Any:
-        raise AssertionError("test data was touched")
-
-
-def digits_train(n: int = 60) -> tuple[NDArray[Any], NDArray[Any]]:
-    data = load("digits")
-    rows = np.concatenate([np.flatnonzero(data.y_train == c)[:n] for c in range(10)])
-    return data.x_train[rows].reshape(len(rows), -1), data.y_train[rows]
-
-
-def test_tuning_finds_the_better_settings_and_says_on_what() -> None:
-    X, y = digits_train()
-    found = tune(
-        ReduNetClassifier(n_layers=4),
-        X,
-        y,
-        {"eps": [0.5, 30.0], "sharpness": [1.0]},
-        n_components=[1, 10, 64],
-        per_class=15,
-    )
-    assert found["chosen_on"] == "150 training samples, at most 15 of each class"
-    assert len(found["candidates"]) == 4  # 64 components are not below 64 features
-    best = found["chosen"]["held_out"]
-    assert best == found["candidates"][0]
-    assert best["n_components"] == 10
-    assert found["candidates"][-1]["n_components"] == 1
-    paper = found["chosen"]["paper"]
-    assert paper["estimated_label_accuracy"] == max(
-        c["estimated_label_accuracy"] for c in found["candidates"]
-    )
-
-
-def test_tuning_compares_read_outs() -> None:
-    X, y = digits_train()
-    grid: dict[str, list[Any]] = {"readout": ["subspace", "discriminant"], "ridge": [0.01, 1e3]}
-    found = tune(ReduNetClassifier(n_layers=1), X, y, grid, n_components=[2, 4], per_class=15)[
-        "candidates"
-    ]
-    of = {name: [c for c in found if c["readout"] == name] for name in grid["readout"]}
-    assert {name: len(some) for name, some in of.items()} == {"subspace": 4, "discriminant": 2}
-    assert of["subspace"][0]["held_out_accuracy"] == of["subspace"][1]["held_out_accuracy"]
-    assert [c["ridge"] for c in of["discriminant"]] == [0.01, 1e3]
-    model = ReduNetClassifier(n_layers=1, readout="discriminant").fit(X, y)
-    assert np.array_equal(labels_by_components(model, X, [2])[2], model.predict(X))
-
-
-def test_held_out_accuracy_is_that_of_a_model_that_never_saw_them() -> None:
-    X, y = digits_train()
-    mask = held_out_rows(y, 15, seed=3)
-    found = tune(
-        ReduNetClassifier(n_layers=4), X, y, {"eps": [0.4]}, n_components=[8], per_class=15, seed=3
-    )
-    never = ReduNetClassifier(n_layers=4, eps=0.4, n_components=8).fit(X[~mask], y[~mask])
-    assert found["candidates"][0]["held_out_accuracy"] == never.score(X[mask], y[mask])
-    whole = ReduNetClassifier(n_layers=4, eps=0.4).fit(X, y)
-    estimated = whole.classes_[whole.memberships(X[mask])[-1].argmax(axis=1)]
-    assert found["candidates"][0]["estimated_label_accuracy"] == np.mean(estimated == y[mask])
-
-
-def test_labels_by_components_are_those_of_predict() -> None:
-    X, y = digits_train()
-    model = ReduNetClassifier(n_layers=4).fit(X, y)
-    by_components = labels_by_components(model, X, [3, 12])
-    for r, labels in by_components.items():
-        assert np.array_equal(labels, model.set_params(n_components=r).predict(X))
-
-
-def test_tuning_never_touches_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = load("digits")
-    blind = SimpleNamespace(
-        name="digits",
-        x_train=data.x_train,
-        y_train=data.y_train,
-        x_test=Untouchable(),
-        y_test=data.y_test,
-    )
-    monkeypatch.setattr(Experiment, "load", lambda self, folder: blind)
-    changes = {"n_layers": 2, "train_per_class": 30, "features": "standardize"}
-    experiment = Experiment.of("digits", changes=changes)
-    how: dict[str, Any] = {"n_components": [4], "per_class": 8, "device": "cpu"}
-    record = tune_experiment(experiment, tmp_path, "redunet tune", {"eps": [0.5]}, **how)
-    assert record == json.loads((tmp_path / "tune.json").read_text())
-    assert (record["kind"], record["version"], record["command"]) == ("tune", 2, "redunet tune")
-    assert record["settings"]["data"] == "digits"
-    assert record["candidates"][0]["held_out_accuracy"] > 0.8

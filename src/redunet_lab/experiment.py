@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import SettingsError
-from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.coverage import covering
 from redunet.estimators.model_settings import ModelSettings, ShiftSettings
 from redunet.estimators.settings import InputSettings, Settings
@@ -188,7 +186,7 @@ class Experiment:
 
     def estimator(
         self, features: FeatureMap | None, device: str, memory: str, **changes: Any
-    ) -> ReduNetClassifier | ClosedForm:
+    ) -> Any:
         """A model that has learnt nothing yet."""
         plan = self.plan.changed(changes) if changes else self.plan
         return plan.learner(features, device, memory)

@@ -50,11 +50,7 @@ class Split:
     @classmethod
     def of(cls, x: NDArray[Any], y: NDArray[Any], per_class: int, seed: int) -> Split:
         """Training samples divided: ``per_class`` of each class held out, at most a third."""
-        if per_class < 1:
-            raise SettingsError(f"expected at least one sample of each class, got {per_class}")
-        mask = drawn(y, seed, lambda n: min(per_class, n // 3))
-        if not mask.any():
-            raise SettingsError("expected at least three samples in some class to hold one out")
+        mask = held_out_rows(y, per_class, seed)
         words = {
             "chosen_on": f"{int(mask.sum())} training samples, at most {per_class} of each class",
             "trained_on": f"{int((~mask).sum())} other training samples",
@@ -69,6 +65,16 @@ class Split:
             "trained_on": f"{len(train[1])} training samples",
         }
         return cls(train, held_out, words)
+
+
+def held_out_rows(y: NDArray[Any], per_class: int, seed: int) -> NDArray[np.bool_]:
+    """A mask of ``per_class`` samples of each class, but at most a third of it."""
+    if per_class < 1:
+        raise SettingsError(f"expected at least one sample of each class, got {per_class}")
+    mask = drawn(y, seed, lambda n: min(per_class, n // 3))
+    if not mask.any():
+        raise SettingsError("expected at least three samples in some class to hold one out")
+    return mask
 
 
 def candidates(

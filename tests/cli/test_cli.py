@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -12,12 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from redunet import ReduNetClassifier, __version__
 from redunet.cli.app import main
-from redunet_lab.cli.screen import show_demo
 from redunet_lab.datasets import load
 from tests.own_data import refused
 
@@ -86,15 +83,6 @@ def test_the_demo_leaves_what_it_says(demo: tuple[Path, str]) -> None:
     assert len(run["rates"]["delta_R"]) == 50
     assert run["rates"]["delta_R"] == sorted(run["rates"]["delta_R"])
     assert record["versions"]["redunet"] == __version__
-
-
-def test_the_demo_draws_a_table_that_grows_on_a_terminal(tmp_path: Path) -> None:
-    screen = io.StringIO()
-    show_demo(tmp_path, Console(force_terminal=True, width=100, file=screen))
-    said = screen.getvalue()
-    for done in range(5):
-        assert f"{done} of 5 tasks" in said
-    assert said.count("Digits, two classes at a time") >= 6
 
 
 def test_the_version_and_help() -> None:

@@ -64,8 +64,8 @@ def test_every_part_alone_and_all_combinations_are_tried_once() -> None:
     assert len(networks) == 2 * 2 * 5
     too_many = EXPERIMENT.changed({"n_components": 64})
     assert variants(too_many, n_pixels=64)[0].plan.n_components is None
-    kinds = [one.plan.features for one in variants(EXPERIMENT.changed({"features": "lift+pixels"}))]
-    assert kinds[:4] == ["pixels", "pixels", "lift", "pixels"]
+    both = variants(EXPERIMENT.changed({"features": "lift+patches"}))
+    assert [one.plan.features for one in both[2:4]] == ["lift", "patches"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"whitening": 0.1, "dtype": "float32", "n_layers": 3}])

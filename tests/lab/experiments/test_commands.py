@@ -222,9 +222,9 @@ def test_a_folder_of_images_of_ones_own(tmp_path: Path) -> None:
         folder = tmp_path / "images" / f"class-{label}"
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image.astype(np.uint8)).save(folder / f"{index}.png")
-    words = ("--data", tmp_path / "images", "--set", "n_layers=1", "--set", "n_tasks=3")
-    words += ("--methods", "redunet,er", "--set", "er.epochs=1", "--set", "n_components=3")
-    done("compare", *words, "--out", tmp_path / "out")
+    words = ["--set", "n_layers=1", "--set", "n_tasks=3"]
+    words += ["--methods", "redunet,er", "--set", "er.epochs=1", "--set", "n_components=3"]
+    done("compare", "--data", tmp_path / "images", *words, "--out", tmp_path / "out")
     record = record_of(tmp_path / "out")
     assert [row["classes"] for row in record["stream"]] == [["class-0"], ["class-1"], ["class-2"]]
     assert [method["method"] for method in record["methods"]] == ["redunet", "er"]

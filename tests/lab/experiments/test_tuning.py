@@ -97,7 +97,7 @@ def test_nothing_is_withdrawn_or_learnt_twice(
 
 
 def test_a_large_grid_is_drawn_from() -> None:
-    grid = {"eps": [0.3, 0.5, 1.0], "step": [0.3, 0.5], "sharpness": [1, 4]}
+    grid: Grid = {"eps": [0.3, 0.5, 1.0], "step": [0.3, 0.5], "sharpness": [1, 4]}
     every, words = combinations_of(grid, None, 0)
     assert (words, len(every)) == ("all 12 combinations", 12)
     assert combinations_of(grid, 12, 0) == (every, words)

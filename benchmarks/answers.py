@@ -28,7 +28,7 @@ from redunet import ReduNetClassifier, from_recipe
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.readouts import scores_to_compare
 from redunet.estimators import LinearDiscriminant, Ridge
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet_lab import datasets
 
 Array = NDArray[Any]

@@ -23,8 +23,8 @@ from benchmarks.measure import Row, machine, record
 from redunet import ReduNetClassifier
 from redunet.core.calibration import best_temperature, log_loss, probabilities
 from redunet.core.subspaces import principal_subspaces
-from redunet.estimators.lazy import StreamingWarning
 from redunet.estimators.metrics import calibration_error
+from redunet.estimators.predictor import StreamingWarning
 from redunet.estimators.settings import Settings
 from redunet_lab import datasets
 from redunet_lab.recipes import from_recipe

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.measure import Row, machine, record
 from redunet import ReduNetClassifier
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet_lab import datasets
 from redunet_lab.recipes import from_recipe
 

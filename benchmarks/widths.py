@@ -33,7 +33,7 @@ from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.estimators import LinearDiscriminant, ReduNetClassifier, Ridge
 from redunet.estimators.inspection import at_depth
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
 from redunet.estimators.validation_samples import standard_error
 from redunet.safety.files import write_bytes

@@ -197,7 +197,7 @@ def test_what_waits_in_the_memory_of_the_cpu_changes_nothing(
             monkeypatch.setattr("redunet.core.second_moments.LARGEST_ON_GPU", largest)
             model = ReduNetClassifier(n_layers=3, readout=readout, device="cuda", n_components=9)
             answers.append(model.set_params(exact=True).fit(X, y).decision_function(X))
-        np.testing.assert_array_equal(*answers)
+        np.testing.assert_array_equal(answers[0], answers[1])
 
 
 def test_novelty_thresholds_and_own_labels_are_those_of_the_cpu() -> None:

@@ -41,7 +41,7 @@ def test_a_value_out_of_range_is_refused(values: dict[str, Any], message: str) -
     assert str(caught.value) == message
 
 
-def test_values_are_kept_as_declared_and_saved_when_in_use() -> None:
+def test_values_are_kept_as_declared_and_saved_when_in_predictor() -> None:
     example = Example(rate=1, count=3)
     assert example.to_dict() == {"rate": 1.0, "count": 3, "mode": "a", "on": False}
     assert type(example.rate) is float

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
         ReduNetError,
         SettingsError,
     )
-    from redunet.estimators.base import LearntFeaturesWarning, NotFittedError
+    from redunet.estimators.base import LearntFeaturesWarning
     from redunet.estimators.classifier import ReduNetClassifier
-    from redunet.estimators.coverage import CoverageWarning
     from redunet.estimators.ensemble import EnsembleClassifier
-    from redunet.estimators.lazy import StreamingWarning
     from redunet.estimators.offloading import offload
+    from redunet.estimators.predictor import CoverageWarning, StreamingWarning
+    from redunet.estimators.protocol import NotFittedError
     from redunet.estimators.recipes import from_recipe
     from redunet.shift_invariant.classifier import ShiftInvariantClassifier
 
@@ -49,7 +49,7 @@ _HOMES = {
     "BusyError": "errors",
     "ClassMoments": "core.moments",
     "CodingLength": "core.readouts",
-    "CoverageWarning": "estimators.coverage",
+    "CoverageWarning": "estimators.predictor",
     "DataError": "errors",
     "DataTypeError": "errors",
     "EnsembleClassifier": "estimators.ensemble",
@@ -62,7 +62,7 @@ _HOMES = {
     "LowRankLayer": "core.low_rank",
     "ModelFileError": "errors",
     "NearestSubspace": "core.readouts",
-    "NotFittedError": "estimators.base",
+    "NotFittedError": "estimators.protocol",
     "NumericalError": "errors",
     "ReduNet": "core.network",
     "ReduNetClassifier": "estimators.classifier",
@@ -71,7 +71,7 @@ _HOMES = {
     "Schedule": "core.construction",
     "SettingsError": "errors",
     "ShiftInvariantClassifier": "shift_invariant.classifier",
-    "StreamingWarning": "estimators.lazy",
+    "StreamingWarning": "estimators.predictor",
     "build_network": "core.network",
     "extend_network": "core.network",
     "from_recipe": "estimators.recipes",

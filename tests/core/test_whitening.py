@@ -99,7 +99,7 @@ def test_it_is_derived_anew_when_classes_or_samples_come_or_go() -> None:
     def map_of(model: ReduNetClassifier) -> torch.Tensor:
         return Whitening.from_moments(model.moments_, 0.1).A
 
-    def outcome(model: ReduNetClassifier) -> NDArray[Any]:
+    def outcome(model: ReduNetClassifier) -> Any:
         return model.transform(X)
 
     model = ReduNetClassifier(n_layers=2, n_components=3, whitening=0.1).fit(X, y)

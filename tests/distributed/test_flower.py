@@ -25,7 +25,7 @@ from redunet.distributed.contribution import Task, learnt
 from redunet.distributed.flower import learn, server_app, withdraw
 from redunet.distributed.flower_records import records
 from redunet.estimators import LinearDiscriminant, MomentEstimator, Ridge
-from redunet.estimators.base import NotFittedError
+from redunet.estimators.protocol import NotFittedError
 from redunet.features import Standardize
 from redunet_lab.closed_forms import RanPAC
 from tests.conftest import classes_on_subspaces

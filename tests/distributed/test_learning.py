@@ -114,8 +114,8 @@ def test_feature_maps_and_other_estimators(client: Any, tmp_path: Path) -> None:
     assert file_hash(model, tmp_path) == file_hash(
         Ridge(features=features).fit(images, Y), tmp_path
     )
-    model = learn(RanPAC(n_projections=20), arrays(50), client)  # has a map of its own
-    assert file_hash(model, tmp_path) == file_hash(RanPAC(n_projections=20).fit(X, Y), tmp_path)
+    wide = learn(RanPAC(n_projections=20), arrays(50), client)  # has a map of its own
+    assert file_hash(wide, tmp_path) == file_hash(RanPAC(n_projections=20).fit(X, Y), tmp_path)
     two = EnsembleClassifier(Ridge(), features=Together((Flatten((3, 4)), features)))
     whole = file_hash(clone(two).fit(images, Y), tmp_path)
     assert file_hash(learn(two, data, client), tmp_path) == whole

@@ -41,7 +41,7 @@ NEW = data([20] * 6, seed=1)[0]
 @pytest.mark.parametrize("memory", ["2GB", 1000], ids=["kept", "built again"])
 @pytest.mark.parametrize("readout", ["subspace", "discriminant", "regression"])
 @pytest.mark.parametrize("counts", SAMPLES.values(), ids=SAMPLES)
-@pytest.mark.filterwarnings("ignore::redunet.estimators.lazy.StreamingWarning")
+@pytest.mark.filterwarnings("ignore::redunet.estimators.predictor.StreamingWarning")
 def test_answers_are_those_of_one_process(counts: list[int], readout: str, memory: Any) -> None:
     model = fitted(counts, readout=readout, memory=memory)
     features, scores, labels = (

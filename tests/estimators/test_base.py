@@ -82,7 +82,7 @@ def test_a_read_out_goes_with_its_network() -> None:
     for n_layers in (3, 2, 4, 2):
         model.set_params(n_layers=n_layers)
         assert len(model.network_.layers) == n_layers
-        assert not model._use().built().kept._results
+        assert not model._predictor().built().cache._results
     fresh = ReduNetClassifier(features=LIFT, n_layers=2, n_components=4).fit(IMAGES, LABELS)
     assert np.array_equal(
         model.set_params(n_layers=2).decision_function(IMAGES), fresh.decision_function(IMAGES)

@@ -273,7 +273,7 @@ def test_a_bad_setting_is_one_line_and_changes_nothing(
     assert saved(model.set_params(**{name: good}), tmp_path) == before
 
 
-def test_settings_take_effect_at_the_next_use() -> None:
+def test_settings_take_effect_at_the_next_predictor() -> None:
     for method, name in ALL_PENALTIES.items():
         small = SMALL.get(method, {})
         model = CLOSED_FORMS[method](**{name: 0.01, **small}).fit(X, y)

@@ -43,7 +43,7 @@ LAYERS: dict[str, Any] = {
     "sharpness": 20.0,
     "sharpness_kind": "relative",
 }
-MEMBERS = {
+MEMBERS: dict[str, Any] = {
     "ridge": Ridge(0.01),
     "discriminant": LinearDiscriminant(0.1),
     "pairwise": PairwiseDiscriminant(0.1),

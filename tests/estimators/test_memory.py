@@ -21,7 +21,7 @@ from tests.conftest import classes_on_subspaces
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
-    pytest.mark.filterwarnings("ignore::redunet.estimators.lazy.StreamingWarning"),
+    pytest.mark.filterwarnings("ignore::redunet.estimators.predictor.StreamingWarning"),
 ]
 
 K, D = 4, 30

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier, SettingsError, from_recipe
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet.features import Flatten
 from tests.conftest import classes_on_subspaces
 
@@ -219,5 +219,5 @@ def test_a_share_is_a_number_between_0_and_1(data: Data, share: Any) -> None:
 def test_a_recipe_of_hundreds_of_classes_needs_no_matrix_for_each() -> None:
     X, y = classes_on_subspaces(k=150, d=64, per_class=6, rank=3)
     model = from_recipe("vectors").fit(X, y)
-    assert model._use().residuals().first.dense == ()
+    assert model._predictor().residuals().first.dense == ()
     assert model.novelty(X).shape == (900,)

@@ -17,7 +17,7 @@ from redunet.estimators import (
     QuadraticDiscriminant,
     Ridge,
 )
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet.export import export, formats
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import forms, input_shape, program

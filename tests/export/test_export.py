@@ -28,7 +28,7 @@ from redunet.estimators import (
     QuadraticDiscriminant,
     Ridge,
 )
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet.export import export, exporting, formats
 from redunet.export.checking import drawn_vectors
 from redunet.export.network import ExportedLayer

@@ -99,8 +99,7 @@ def progress_bar(
     On a terminal a bar comes after two seconds. Elsewhere standard error gets
     a line every half minute. Warnings about layers are not shown.
     """
-    from redunet.estimators.coverage import CoverageWarning
-    from redunet.estimators.lazy import StreamingWarning
+    from redunet.estimators.predictor import CoverageWarning, StreamingWarning
 
     interrupts.protect(if_stopped)
     screen = Screen(stderr=True)

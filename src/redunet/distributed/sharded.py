@@ -159,7 +159,7 @@ class ShardedClassifier:
     """
 
     def __init__(self, model: ReduNetClassifier, ranks: Ranks) -> None:
-        self._use, self._ranks = model._use(), ranks
+        self._use, self._ranks = model._predictor(), ranks
         self._settings, state = self._use.settings, self._use.state
         self._moments = state.total
         labels, counts = self._moments.labels, self._moments.counts

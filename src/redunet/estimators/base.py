@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,13 +19,13 @@ from redunet.estimators.checks import (
     checked_samples,
     column_names,
 )
+from redunet.estimators.fitted import Fitted
+from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.settings import resolve_device
-from redunet.estimators.state import NotFittedError as NotFittedError
 from redunet.estimators.state import State, warn_caller
-from redunet.estimators.takes_samples import TakesSamples
-from redunet.features import held_of_data
+from redunet.features import FeatureMap, held_of_data
 
 
 class LearntFeaturesWarning(UserWarning):
@@ -35,13 +36,13 @@ class SelfLabelledWarning(UserWarning):
     """Samples that a model labelled itself are withdrawn with what it learnt to label from."""
 
 
-class MomentEstimator(TakesSamples):
-    """What every estimator that remembers class moments, and nothing else, can do.
+class MomentEstimator(Fitted):
+    """An estimator that remembers class moments of its samples, and nothing else.
 
     A subclass sets the four parameters below in its constructor, says in
     `_plain_settings` what else changes a label and makes a model of that in
     `_made_with`, and may check its parameters in `_check_parameters`. Whatever it
-    computes from the moments it keeps in ``state.kept``.
+    computes from the moments it keeps in ``state.cache``.
 
     Everything learnt is one immutable `State`, which is replaced as a whole: an
     interrupted call has changed nothing or everything, and other threads may
@@ -53,8 +54,16 @@ class MomentEstimator(TakesSamples):
         As for `ReduNetClassifier`.
     """
 
+    features: FeatureMap | None
+    normalize: str
+    input_range: tuple[float, float] | None
+    device: str
+
     _remembers: ClassVar[Any] = ClassMoments
     """The kind of table that samples are learnt into."""
+
+    _of_pipeline: ClassVar[str] = "features, normalize or input_range"
+    """Parameters that cannot change once something is learnt."""
 
     in_partitions: ClassVar[bool] = True
     """Whether several processes can learn parts of the samples and add them up."""
@@ -77,7 +86,7 @@ class MomentEstimator(TakesSamples):
         -------
         self
         """
-        return self._learn(None, X, y)
+        return self._learn(None, [(X, y)], column_names(X))
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn new classes, or more samples of old ones, in any order and batch size.
@@ -94,7 +103,7 @@ class MomentEstimator(TakesSamples):
         -------
         self
         """
-        return self._learn(self._state_or_none(), X, y, classes)
+        return self._learn(self._state_or_none(), [(X, y)], column_names(X), classes)
 
     def partial_fit_batches(
         self,
@@ -117,17 +126,7 @@ class MomentEstimator(TakesSamples):
         self
         """
         names = None if feature_names is None else tuple(feature_names)
-        remaining = iter(batches)
-        first = next(remaining, None)
-        if first is None:
-            raise DataError("expected at least one batch of samples, got none")
-        state = self._state_or_none()
-        if state is None:
-            rows = checked_samples(first[0], self._pipeline().features, self)
-            state = self._before_learning(rows.shape[1], names)
-        every = itertools.chain([first], remaining)
-        moments = self._moments_of_batches(state, every, names, state.moments)
-        return self._set_moments(state, moments, state.self_labelled)
+        return self._learn(self._state_or_none(), batches, names)
 
     def forget(self, classes: Iterable[Any]) -> Self:
         """Withdraw classes, as if they had never been seen.
@@ -168,8 +167,7 @@ class MomentEstimator(TakesSamples):
         self
         """
         state = self._fitted()
-        rows = self._rows_to_change(state, X, column_names(X))
-        gone = self._moments_of(state, rows, y, state.moments.select([]))
+        gone = self._moments_of(state, [(X, y)], column_names(X), state.moments.select([]))
         return self._withdrawn(state, state.moments - gone)
 
     def unlearn_batches(
@@ -190,11 +188,10 @@ class MomentEstimator(TakesSamples):
         """
         state = self._fitted()
         names = None if feature_names is None else tuple(feature_names)
-        nothing = state.moments.select([])
-        gone = self._moments_of_batches(state, batches, names, nothing)
+        gone = self._moments_of(state, batches, names, state.moments.select([]))
         return self._withdrawn(state, state.moments - gone)
 
-    def merge(self, other: Self) -> Self:
+    def merge(self, other: MomentEstimator) -> Self:
         """Add what another model has learnt, as if one model had seen both.
 
         Parameters
@@ -303,51 +300,50 @@ class MomentEstimator(TakesSamples):
         return model
 
     def _learn(
-        self, state: State | None, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        state: State | None,
+        batches: Iterable[tuple[ArrayLike, ArrayLike]],
+        names: tuple[str, ...] | None,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Learn samples; nothing of the model changes before everything has gone well."""
-        names = column_names(X)
         if state is None:
-            rows = checked_samples(X, self._pipeline().features, self)
+            remaining = iter(batches)
+            first = next(remaining, None)
+            if first is None:
+                raise _no_batches()
+            rows = checked_samples(first[0], self._pipeline().features, self)
             state = self._before_learning(rows.shape[1], names)
-        else:
-            rows = self._rows_to_change(state, X, names)
-        moments = self._moments_of(state, rows, y, state.moments, classes)
+            batches = itertools.chain([(rows, first[1])], remaining)
+        moments = self._moments_of(state, batches, names, state.moments, classes)
         return self._set_moments(state, moments, state.self_labelled)
 
     def _moments_of(
         self,
         state: State,
-        rows: NDArray[Any],
-        y: ArrayLike,
-        start: ClassMoments,
-        classes: ArrayLike | None = None,
-    ) -> ClassMoments:
-        """Moments with these samples added to those of others."""
-        self._check_parameters(start.n_features)
-        device = resolve_device(self.device)
-        labels = checked_labels(y, len(rows))
-        if classes is not None:
-            check_among(labels, classes)
-        return start.update(rows, labels, lambda part: state.pipeline.learn(part, device), device)
-
-    def _moments_of_batches(
-        self,
-        state: State,
         batches: Iterable[tuple[ArrayLike, ArrayLike]],
         names: tuple[str, ...] | None,
         start: ClassMoments,
+        classes: ArrayLike | None = None,
     ) -> ClassMoments:
         """Moments with the samples of all batches added to those of others."""
         self._check_parameters(start.n_features)
-        device = resolve_device(self.device)
+        device, n_batches = self._device(), 0
 
         def checked() -> Iterator[tuple[NDArray[Any], list[Label]]]:
-            for X, y in batches:
+            nonlocal n_batches
+            for n_batches, (X, y) in enumerate(batches, 1):  # noqa: B007 - counted
                 rows = self._rows_to_change(state, X, names)
-                yield rows, checked_labels(y, len(rows))
+                labels = checked_labels(y, len(rows))
+                if classes is not None:
+                    check_among(labels, classes)
+                yield rows, labels
 
-        return start.update_from(checked(), lambda part: state.pipeline.learn(part, device), device)
+        learn = partial(state.pipeline.learn, device=device)
+        moments = start.update_from(checked(), learn, device)
+        if not n_batches:
+            raise _no_batches()
+        return moments
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters that change a label, beside those of the input; by name, checked."""
@@ -378,6 +374,49 @@ class MomentEstimator(TakesSamples):
     def _made_with(cls, values: dict[str, Any]) -> Self:
         """A model that has learnt nothing, from what `_plain_settings` gave."""
         raise NotImplementedError
+
+    def _pipeline(self) -> InputPipeline:
+        """The parameters of the input, checked."""
+        return self._once(
+            "pipeline",
+            lambda: InputPipeline.checked(self.features, self.normalize, self.input_range),
+        )
+
+    def _device(self) -> str:
+        """Where to compute, checked."""
+        return self._once("device", lambda: resolve_device(self.device))
+
+    def _full_pipeline(self, n_columns: int) -> InputPipeline:
+        """What samples of so many values go through: the input, and maps of a subclass's own."""
+        return self._pipeline()
+
+    def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
+        """The parameter ``features`` of a model whose samples go through a feature map."""
+        return features
+
+    def _check_pipeline(self, state: State) -> None:
+        """Raise a SettingsError where the input's parameters changed since the first sample."""
+        if self._full_pipeline(state.n_features_in) != state.pipeline:
+            raise SettingsError(
+                f"{self._of_pipeline} changed since the model was fitted: "
+                f"set them back, or fit again"
+            )
+
+    def _rows_to_change(
+        self, state: State, X: ArrayLike, names: tuple[str, ...] | None
+    ) -> NDArray[Any]:
+        """Samples to learn or withdraw, as an array of shape (n, values)."""
+        self._check_pipeline(state)
+        rows = checked_samples(X, self._given_features(state.pipeline.features), self)
+        state.check_changing(type(self).__name__, rows.shape[1], names)
+        return rows
+
+    def _rows_to_predict(self, state: State, X: ArrayLike) -> NDArray[Any]:
+        """New samples, as an array of shape (n, values)."""
+        self._check_pipeline(state)
+        rows = checked_samples(X, self._given_features(state.pipeline.features), self)
+        state.check_new(type(self).__name__, rows.shape[1], column_names(X))
+        return rows
 
     def _check_parameters(self, n_features: int) -> None:
         """Raise a SettingsError where parameters of a subclass cannot be used."""
@@ -430,3 +469,7 @@ class MomentEstimator(TakesSamples):
             "whether image files are resized": state.resize,
             "the encoder of their vectors": state.encoder,
         }
+
+
+def _no_batches() -> DataError:
+    return DataError("expected at least one batch of samples, got none")

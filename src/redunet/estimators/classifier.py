@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.calibration import probabilities
@@ -15,9 +16,12 @@ from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
 from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
+from redunet.estimators import self_labelling
+from redunet.estimators.base import MomentEstimator
+from redunet.estimators.checks import column_names
+from redunet.estimators.predictor import Predictor
 from redunet.estimators.protocol import Transforms
-from redunet.estimators.rejection import checked_share, with_unknown
-from redunet.estimators.rejects_unknown import RejectsUnknown
+from redunet.estimators.rejection import Calibration, checked_share, with_unknown
 from redunet.estimators.settings import (
     InputSettings,
     RunSettings,
@@ -25,19 +29,13 @@ from redunet.estimators.settings import (
     parse_memory,
 )
 from redunet.estimators.tuning import Tuning, tune
-from redunet.estimators.unlabelled import LearnsUnlabelled
-from redunet.estimators.use import Use
 from redunet.features import FeatureMap
 from redunet.progress import Progress, silent
 from redunet.validation import documented
 
 
 @documented(Settings, InputSettings, RunSettings)
-class ReduNetClassifier(
-    Transforms,
-    RejectsUnknown,
-    LearnsUnlabelled,
-):
+class ReduNetClassifier(Transforms, MomentEstimator):
     """A white-box network for classes that arrive one after another.
 
     What is remembered of the data is the count, the sum and the second moment
@@ -177,14 +175,14 @@ class ReduNetClassifier(
             None is never a label, whatever the classes are called.
         """
         share = None if reject is None else checked_share(reject)
-        use = self._use()
-        labels = np.asarray(use.state.labels)
+        predictor = self._predictor()
+        labels = np.asarray(predictor.state.labels)
         if share is None:
-            scores = use.answer(X, scores_to_compare, same_label)
+            scores = predictor.answer(X, scores_to_compare, same_label)
             predicted: NDArray[Any] = labels[scores.argmax(dim=1).numpy()]
             return predicted
-        scores, novelty = use.answer_and_novelty(X, scores_to_compare, same_label)
-        rejected = novelty > use.rejection_threshold(share)
+        scores, novelty = predictor.answer_and_novelty(X, scores_to_compare, same_label)
+        rejected = novelty > predictor.rejection_threshold(share)
         return with_unknown(labels[scores.argmax(dim=1).numpy()], rejected.numpy())
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -202,7 +200,7 @@ class ReduNetClassifier(
             For two classes, how much larger the second one's score is. Unless
             ``exact``, estimated to be within 0.001 of the sample's largest score, at least of 1.
         """
-        scores = self._use().answer(X, lambda one: Values(one.scores), same_label_and_close)
+        scores = self._predictor().answer(X, lambda one: Values(one.scores), same_label_and_close)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         decisions: NDArray[np.float64] = scores.numpy()
@@ -215,13 +213,15 @@ class ReduNetClassifier(
         ``temperature_`` has it. Unless ``exact``, estimated to be within 0.001 of those by the
         whole network with the same T.
         """
-        use = self._use()
-        T = use.temperature()
+        predictor = self._predictor()
+        T = predictor.temperature()
 
         def probabilities_of(readout: Readout) -> Values:
             return Values(lambda Z: probabilities(readout.scores(Z), T))
 
-        found: NDArray[np.float64] = use.answer(X, probabilities_of, same_label_and_close).numpy()
+        found: NDArray[np.float64] = predictor.answer(
+            X, probabilities_of, same_label_and_close
+        ).numpy()
         return found
 
     def tune(
@@ -271,38 +271,161 @@ class ReduNetClassifier(
 
         Unless ``exact``, estimated to be within 0.001.
         """
-        features = self._use().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
+        features = self._predictor().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
         return self._in_container(features, X)
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
         """Estimated membership in each class at each layer: ndarray of shape (layers, n, k)."""
-        use = self._use()
-        passes = [
-            use.built().network.memberships(use.new(rows), use.settings.confidence).cpu()
-            for rows in use.passes(X)
-        ]
-        memberships: NDArray[Any] = torch.cat(passes, dim=1).numpy()
+        memberships: NDArray[Any] = self._predictor().memberships(X).numpy()
         return memberships
+
+    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How far samples are from every class: nats that they add to the code of the nearest one.
+
+        log(1 + d/ε² · xᵀ (I + α_j Σ_j)⁻¹ x), the smallest over the classes, of the features that
+        were learnt, before whitening and layers, and a constant beside them: see
+        `redunet.core.rejection`. Compare it with `rejection_threshold`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        novelty: NDArray[np.float64] = self._predictor().novelty(X).numpy()
+        return novelty
+
+    def rejection_threshold(self, reject: float) -> float:
+        """The novelty that a share of the samples of known classes is above.
+
+        After `calibrate_rejection`, that share of the validation samples. Otherwise an estimate
+        from the moments alone, see docs/unknown.md: within a factor of two of the share in most
+        cases, and no rejection at all where classes have a handful of samples.
+
+        Parameters
+        ----------
+        reject : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float
+        """
+        share = checked_share(reject)
+        return self._predictor().rejection_threshold(share)
+
+    def calibrate_rejection(self, X: ArrayLike) -> Self:
+        """Choose thresholds for ``predict(X, reject=...)`` by validation samples.
+
+        At most 1,000 numbers are kept of them, and saved with the model: quantiles of their
+        novelty. They are about the model as it is now: whatever is learnt or withdrawn later
+        drops them, and thresholds come from the moments again.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples of known classes that were not learnt. Labels are not needed.
+
+        Returns
+        -------
+        self
+        """
+        predictor = self._predictor()
+        calibration = Calibration.of(predictor.settings.eps, predictor.novelty(X))
+        self._state = replace(predictor.state, calibration=calibration)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        unlabelled: int | str | None = None,
+    ) -> Self:
+        """Learn new classes, or more samples of old ones, in any order and batch size.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            With the column names of the first call, or without names as in the first call.
+        y : array-like of shape (n,), int or str
+        classes : array-like, default=None
+            Never needed; where given, labels outside of it are an error.
+        unlabelled : int or str, default=None
+            The value in y that stands for no label, such as scikit-learn's -1: these samples are
+            learnt by `learn_unlabelled`, after the others. None means that every sample has a
+            label, and -1 is a class like any other.
+
+        Returns
+        -------
+        self
+        """
+        if unlabelled is None:
+            return super().partial_fit(X, y, classes)
+        trial = copy.copy(self)  # so that all of it is learnt, or nothing after an error
+        known = self._state_or_none()
+        labelled, others = self_labelling.split(X, y, unlabelled, known)
+        if labelled is not None:
+            MomentEstimator.partial_fit(trial, *labelled, classes)
+        if others is not None:
+            trial.learn_unlabelled(others)
+        self._state = trial._fitted()
+        return self
+
+    def learn_unlabelled(self, X: ArrayLike, feature_names: Sequence[str] | None = None) -> Self:
+        """Label samples, the most certain first, and learn those that got a label.
+
+        A sample goes to the class whose code it lengthens least; see docs/unlabelled.md. All
+        samples of the call are held in memory and judged together, so their order makes no
+        difference; how they are divided among several calls does. They are never part of
+        ``moments_``: `self_labelled_` holds their moments, `forget_unlabelled` withdraws them,
+        and so do `forget` and `unlearn`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        feature_names : sequence of str, default=None
+            Column names, where X is an array and the model has some.
+
+        Returns
+        -------
+        self
+        """
+        state = self._fitted()
+        names = column_names(X) if feature_names is None else tuple(feature_names)
+        rows = self._rows_to_change(state, X, names)
+        self._check_parameters(state.moments.n_features)
+        memory = parse_memory(self.memory)
+        own = self_labelling.learnt(state, rows, self._settings().eps, self._device(), memory)
+        return self._set_moments(state, state.moments, own)
+
+    def forget_unlabelled(self) -> Self:
+        """Withdraw all samples that the model labelled itself, as if it had never seen them.
+
+        Returns
+        -------
+        self
+        """
+        state = self._fitted()
+        return self if state.self_labelled is None else self._set_moments(state, state.moments)
 
     @property
     def network_(self) -> ReduNet:
         """The network of the moments and settings as they are now."""
-        return self._use().built().network
+        return self._predictor().built().network
 
     @property
     def fused_network_(self) -> FusedNetwork:
         """The network with the fusions that answer for it, and what became of the samples."""
-        return self._use().fused()
+        return self._predictor().fused()
 
     @property
     def whitening_(self) -> Whitening | None:
         """The map before the first layer, of the moments and settings as they are now."""
-        return self._use().built().whitening
+        return self._predictor().built().whitening
 
     @property
     def readout_(self) -> Readout:
         """The read-out of the moments and settings as they are now."""
-        return self._use().readout()
+        return self._predictor().readout()
 
     @property
     def temperature_(self) -> float:
@@ -311,15 +434,17 @@ class ReduNetClassifier(
         Then it is found on samples drawn from the moments, by every layer with ``exact``, and
         otherwise by the most accurate fusion, which may change the last of its three digits.
         """
-        return self._use().temperature()
+        return self._predictor().temperature()
 
-    def _use(self) -> Use:
-        """What the methods above need, of the state and the parameters as they are now, checked."""
+    def _predictor(self) -> Predictor:
+        """One call's view of the state and the parameters as they are now, checked."""
         state = self._fitted()
         self._check_pipeline(state)
-        run = RunSettings.of(self)
+        run = self._once("run", lambda: RunSettings.of(self))
         memory = parse_memory(run.memory)
-        return Use(type(self).__name__, state, self._settings(), run.device, memory, run.exact)
+        return Predictor(
+            type(self).__name__, state, self._settings(), run.device, memory, run.exact
+        )
 
     @classmethod
     def name(cls) -> str:
@@ -332,7 +457,7 @@ class ReduNetClassifier(
 
     def _settings(self) -> Settings:
         """The parameters of network and read-out, checked."""
-        return Settings.of(self)
+        return self._once("settings", lambda: Settings.of(self))
 
     def _check_parameters(self, n_features: int) -> None:
         self._settings().components(n_features)

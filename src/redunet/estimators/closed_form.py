@@ -113,7 +113,7 @@ class ClosedForm(MomentEstimator):
 
     def _solution(self, state: State, device: str) -> Solution:
         settings = self.own_settings()
-        return state.kept.get(
+        return state.cache.get(
             "solution",
             (device, *settings.values()),
             lambda: self._solve(state.total, device, **settings),

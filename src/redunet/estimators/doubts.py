@@ -8,7 +8,7 @@ from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import principal_subspaces
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.coverage import REMEDY, covering
+from redunet.estimators.predictor import REMEDY, covering
 from redunet.estimators.settings import Settings
 
 ALIKE = 1.05

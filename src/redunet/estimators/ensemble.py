@@ -274,7 +274,7 @@ class EnsembleClassifier(ClosedForm):
     def _solution(self, state: State, device: str) -> MeanScores:
         settings = self.own_settings()
         key = device, parse_memory(self.memory), *settings.items()
-        return state.kept.get("solution", key, lambda: self._solved(_of_groups(state.total)))
+        return state.cache.get("solution", key, lambda: self._solved(_of_groups(state.total)))
 
     def _solved(self, moments: GroupedMoments) -> MeanScores:
         """One member after another, of which no more is kept than answers take."""

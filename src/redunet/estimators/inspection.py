@@ -13,7 +13,7 @@ from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet.estimators.settings import parse_memory
 from redunet.features import Flatten, Standardize
 

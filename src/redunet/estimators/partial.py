@@ -11,7 +11,7 @@ from redunet.core.allocation import in_memory
 from redunet.core.moments import ClassMoments
 from redunet.errors import DataError
 from redunet.estimators.base import MomentEstimator
-from redunet.estimators.state import Kept
+from redunet.estimators.state import Cache
 
 E = TypeVar("E", bound=MomentEstimator)
 
@@ -30,7 +30,7 @@ def without_moments(model: E) -> E:
             moments=nothing,
             self_labelled=None,
             calibration=None,
-            kept=Kept(),
+            cache=Cache(),
             warned=set(),
         )
     return part

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,8 @@ class NotFittedError(ReduNetError, ValueError, AttributeError):
     Raised as a subclass that is scikit-learn's error of this name, too.
     """
 
+
+T = TypeVar("T")
 
 _ROUTED = ("partial_fit", "predict", "score")
 """Methods that scikit-learn may pass more to than samples and labels."""
@@ -39,6 +41,22 @@ def not_fitted() -> type[NotFittedError]:
 
 class SklearnEstimator:
     """A classifier with the parameters of its constructor, as scikit-learn asks for them."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            self.__dict__.pop("_checked", None)
+        object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_checked"}
+
+    def _once(self, about: str, check: Callable[[], T]) -> T:
+        """The result of a check of parameters, made once after each change of them."""
+        checked = self.__dict__.setdefault("_checked", {})
+        if about not in checked:
+            checked[about] = check()
+        found: T = checked[about]
+        return found
 
     _requests: Mapping[tuple[str, str], bool | str | None] = MappingProxyType({})
 
@@ -102,7 +120,7 @@ class SklearnEstimator:
             getattr(self, name).set_params(**values)
         return self
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy of `predict` on samples.
 
         Parameters

@@ -8,24 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from redunet.core.moments import ClassMoments, Label
 from redunet.encoders import EncoderId
 from redunet.errors import DataError
 from redunet.estimators.inputs import InputPipeline
-from redunet.estimators.protocol import NotFittedError as NotFittedError
-from redunet.estimators.protocol import SklearnEstimator, not_fitted
 from redunet.estimators.rejection import Calibration
-from redunet.features import FeatureMap
 
 T = TypeVar("T")
 
 _NOT_CALLERS = ("redunet.", "sklearn.")
 
 
-class Kept:
+class Cache:
     """Results that are computed when first needed and kept while their key stays the same.
 
     They are left out of pickles and copies. Threads that ask at the same time may
@@ -49,8 +43,8 @@ class Kept:
         result: T = found[1]
         return result
 
-    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
-        return Kept, ()
+    def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
+        return Cache, ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +71,7 @@ class State:
         classes are among those of ``moments``.
     calibration : Calibration, default=None
         How novel validation samples were to these very moments.
-    kept : Kept
+    cache : Cache
         What was computed from the moments.
     warned : set of type
         Warnings that are issued once for a model, however often its moments change.
@@ -90,7 +84,7 @@ class State:
     encoder: EncoderId | None = None
     self_labelled: ClassMoments | None = None
     calibration: Calibration | None = None
-    kept: Kept = field(default_factory=Kept)
+    cache: Cache = field(default_factory=Cache)
     warned: set[type[Warning]] = field(default_factory=set)
 
     @property
@@ -113,7 +107,7 @@ class State:
         """The moments of all samples, whoever labelled them: what answers are made of."""
         own = self.self_labelled
         return (
-            self.moments if own is None else self.kept.get("total", 0, lambda: self.moments + own)
+            self.moments if own is None else self.cache.get("total", 0, lambda: self.moments + own)
         )
 
     def with_moments(
@@ -126,7 +120,7 @@ class State:
                 "discard the model instead"
             )
         own = self_labelled if self_labelled is not None and len(self_labelled) else None
-        return replace(self, moments=moments, self_labelled=own, calibration=None, kept=Kept())
+        return replace(self, moments=moments, self_labelled=own, calibration=None, cache=Cache())
 
     def warn_once(self, message: str, category: type[Warning]) -> None:
         """Warn of something that stays true of the model."""
@@ -179,94 +173,6 @@ class State:
                     f"The feature names should match those that were passed during fit: expected "
                     f"{ours!r}, got {theirs!r}: {remedy}"
                 )
-
-
-class Fitted(SklearnEstimator):
-    """An estimator that holds a state: what it shows of it, once it has learnt something."""
-
-    _state: State
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The classes seen, sorted: ndarray of shape (k,)."""
-        return np.asarray(self._fitted().labels)
-
-    @property
-    def class_counts_(self) -> dict[Label, int]:
-        """The samples of each class that were learnt with their labels, in the order of classes."""
-        return self._fitted().counts
-
-    @property
-    def self_labelled_counts_(self) -> dict[Label, int]:
-        """The samples of each class that the model labelled itself; none of most."""
-        own = self._fitted().self_labelled
-        return {} if own is None else dict(zip(own.labels, own.counts, strict=True))
-
-    @property
-    def moments_(self) -> ClassMoments:
-        """All that is remembered of the samples that were learnt with their labels."""
-        return self._fitted().moments
-
-    @property
-    def self_labelled_(self) -> ClassMoments | None:
-        """All that is remembered of samples that the model labelled itself; None if there are none.
-
-        They are not part of ``moments_``, which is about the samples that people labelled.
-        """
-        return self._fitted().self_labelled
-
-    @property
-    def rejection_calibrated_(self) -> bool:
-        """Whether thresholds of rejection come from validation samples, not from the moments."""
-        return self._fitted().calibration is not None
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of values of a raw sample."""
-        return self._fitted().n_features_in
-
-    @property
-    def n_features_out_(self) -> int:
-        """The number of features that are learnt of a sample, after the feature map."""
-        return self._fitted().moments.n_features
-
-    @property
-    def feature_map_(self) -> FeatureMap | None:
-        """What samples go through: ``features``, then the method's own map; None without any."""
-        return self._fitted().pipeline.features
-
-    @property
-    def resize_images_(self) -> bool:
-        """Whether commands scale and crop image files that they read for this model."""
-        return self._fitted().resize
-
-    @property
-    def encoder_(self) -> EncoderId | None:
-        """The encoder whose vectors the samples are; None where that is not known."""
-        return self._fitted().encoder
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The column names, ndarray of shape (n_features_in_,); only where there are some."""
-        names = self._fitted().feature_names
-        if names is None:
-            raise AttributeError("the model was fitted without feature names")
-        return np.asarray(names, dtype=object)
-
-    def _state_or_none(self) -> State | None:
-        return self.__dict__.get("_state")
-
-    def _fitted(self) -> State:
-        """The state. A method asks for it once, as another thread may replace it."""
-        state = self._state_or_none()
-        if state is None:
-            raise not_fitted()(
-                f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
-            )
-        return state
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._state_or_none() is not None
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

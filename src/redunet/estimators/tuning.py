@@ -148,7 +148,7 @@ def tune(
     samples = ValidationSamples.of(trial, X, classes)
     scores = samples.scores(present)
     error_before = samples.calibration_error(scores, trial.temperature_)
-    plan = Candidates(present, trial.moments_, samples.memory, search)
+    plan = Candidates(present, trial.moments_, samples.predictor.memory, search)
     tried = [_Tried(present, before[samples.rows])]
     seen, described, done = {present}, [_described(present, tried[0].hits)], 0
     for network, readings in plan.networks(partial(_best_settings, tried)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +17,8 @@ from redunet.core.readings import Reading, Readings
 from redunet.core.samples import Values
 from redunet.errors import ReduNetError, is_out_of_memory
 from redunet.estimators.checks import checked_samples
-from redunet.estimators.lazy import Network
 from redunet.estimators.metrics import calibration_error
+from redunet.estimators.predictor import Predictor
 from redunet.estimators.settings import Settings
 
 if TYPE_CHECKING:
@@ -39,35 +39,30 @@ class ValidationSamples:
 
     Parameters
     ----------
-    model : ReduNetClassifier
+    predictor : Predictor
+        Of the model.
     rows : ndarray of shape (n,), int
         Which of the samples they are, in the order in which they are looked at.
     Z : Tensor of shape (n, d)
     classes : ndarray of shape (n,), int
         Indices in the order of the labels.
-    device : str
-    memory : int
     """
 
-    model: ReduNetClassifier
+    predictor: Predictor
     rows: NDArray[np.int64]
     Z: Tensor
     classes: NDArray[np.int64]
-    device: str
-    memory: int
 
     @classmethod
     def of(
         cls, model: ReduNetClassifier, X: ArrayLike, classes: NDArray[np.int64]
     ) -> ValidationSamples:
         """Samples as the model takes them, as many as fit an eighth of its memory."""
-        use = model._use()
+        use = model._predictor()
         every = checked_samples(X, use.state.pipeline.features, model)
         most = max(MANY, use.memory // (64 * use.state.moments.n_features))
         rows = np.random.RandomState(0).permutation(len(every))[:most]
-        dtype = use.settings.torch_dtype
-        Z = use.state.pipeline.new(every[rows], dtype, use.device)
-        return cls(model, rows, Z, classes[rows], use.device, use.memory)
+        return cls(use, rows, use.vectors(every[rows]), classes[rows])
 
     def outcomes(
         self, settings: Settings, readings: Sequence[Reading], best: Hits
@@ -83,25 +78,24 @@ class ValidationSamples:
             Which of them the best candidate so far labels correctly.
         """
         try:
-            network = self._network(settings)
+            predictor = replace(self.predictor, settings=settings)
+            predictor.built()
         except Exception as error:  # noqa: BLE001 - raised again where it is unforeseen
             return [_reason(error)] * len(readings)
         try:
-            return self._hits(network, settings, readings, best)
+            return self._hits(predictor, readings, best)
         except Exception as error:  # noqa: BLE001 - as above
             reason = _reason(error)
         if len(readings) == 1:
             return [reason]
         return [one for each in readings for one in self.outcomes(settings, [each], best)]
 
-    def _hits(
-        self, network: Network, settings: Settings, readings: Sequence[Reading], best: Hits
-    ) -> list[Outcome]:
+    def _hits(self, predictor: Predictor, readings: Sequence[Reading], best: Hits) -> list[Outcome]:
         """Which samples each reading labels correctly; None for each where that is hopeless."""
-        labels = Readings(network.network, readings)
+        labels = Readings(predictor.built().network, readings)
 
         def right(part: slice) -> list[Hits]:
-            Z = self._features(network, settings, part)
+            Z = self._features(predictor, part)
             return [one.cpu().numpy() == self.classes[part] for one in labels.labels(Z)]
 
         if len(self.rows) < MANY:
@@ -115,9 +109,9 @@ class ValidationSamples:
 
     def scores(self, settings: Settings) -> Tensor:
         """Estimated scores of all samples, (n, k), on the CPU."""
-        network = self._network(settings)
-        readout = network.readout(settings, settings.components(self.Z.shape[1]))
-        Z = self._features(network, settings, slice(None))
+        predictor = replace(self.predictor, settings=settings)
+        readout = predictor.readout()
+        Z = self._features(predictor, slice(None))
         return torch.cat([readout.scores(part).cpu() for part in torch.split(Z, 4096)])
 
     def best_temperature(self, scores: Tensor) -> float:
@@ -129,16 +123,10 @@ class ValidationSamples:
         right = scores.argmax(dim=1).numpy() == self.classes
         return calibration_error(probabilities(scores, T).numpy(), right)
 
-    def _network(self, settings: Settings) -> Network:
-        # Kept with the model's state, so that there is one network in memory at a time.
-        return Network.of(self.model._fitted(), settings, self.device, self.memory)
-
-    def _features(self, network: Network, settings: Settings, part: slice) -> Tensor:
+    def _features(self, predictor: Predictor, part: slice) -> Tensor:
         """Features after the last layer of some of the samples."""
-        Z = self.Z[part]
-        Z = Z if network.whitening is None else network.whitening.samples(Z)
-        fused = network.fused(settings, settings.components(Z.shape[1]), self.memory)
-        return fused.estimate(Z, Values(lambda features: features))
+        Z = predictor.whitened(self.Z[part])
+        return predictor.fused().estimate(Z, Values(lambda features: features))
 
 
 def _reason(error: Exception) -> str:

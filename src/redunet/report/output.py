@@ -13,7 +13,7 @@ from jinja2 import TemplateError
 
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import Estimator, load
-from redunet.estimators.lazy import StreamingWarning
+from redunet.estimators.predictor import StreamingWarning
 from redunet.progress import Progress, silent
 from redunet.report.blocks import Chapter, Figure
 from redunet.report.html import around, article

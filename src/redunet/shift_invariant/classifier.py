@@ -17,7 +17,7 @@ from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.protocol import Transforms
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
-from redunet.estimators.state import Kept, State
+from redunet.estimators.state import Cache, State
 from redunet.features import FeatureMap
 from redunet.shift_invariant.layout import Layout
 from redunet.shift_invariant.moments import ShiftMoments
@@ -66,7 +66,7 @@ class ShiftAnswers:
     sharpness: Sharpness
     moments: ShiftMoments
     temperature: float | None
-    kept: Kept
+    cache: Cache
 
     def scores(self, Z: Tensor) -> Tensor:
         """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
@@ -75,7 +75,7 @@ class ShiftAnswers:
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """softmax(scores / T): rows of sum 1, (n, k), from scores, (n, k)."""
-        return probabilities(scores, self.kept.get("temperature", None, self._temperature))
+        return probabilities(scores, self.cache.get("temperature", None, self._temperature))
 
     def _temperature(self) -> float:
         if self.temperature is not None:
@@ -286,12 +286,12 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
         network, settings = self._network(state, device), self._settings()
         d = state.moments.n_features
         n_components, kind = components(settings, d), self.own_settings()["readout"]
-        readout = state.kept.get(
+        readout = state.cache.get(
             "readout",
             (network, kind, n_components),
             lambda: SHIFT_READOUTS[kind](network, n_components),
         )
-        return state.kept.get(
+        return state.cache.get(
             "solution",
             (readout, settings.confidence, settings.temperature),
             lambda: ShiftAnswers(
@@ -300,14 +300,14 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
                 settings.confidence,
                 total,
                 settings.temperature,
-                Kept(),
+                Cache(),
             ),
         )
 
     def _network(self, state: State, device: str) -> ShiftNetwork:
         settings, total = self._settings(), cast(Any, state.total)
         key = settings.eps, settings.schedule, settings.dtype, device
-        return state.kept.get(
+        return state.cache.get(
             "network",
             key,
             lambda: build_shift_network(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from redunet.errors import SettingsError
-from redunet.estimators.coverage import covering
 from redunet.estimators.model_settings import ModelSettings, ShiftSettings
+from redunet.estimators.predictor import covering
 from redunet.estimators.settings import InputSettings, Settings
 from redunet.features import FeatureMap, FeatureSettings
 from redunet.features.settings import known_names

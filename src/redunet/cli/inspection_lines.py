@@ -120,15 +120,11 @@ def _fusion_line(fusions: Found) -> str:
     layers, blocks = fusions["layers"], fusions["blocks"]
     if not blocks:
         return f"Answers: every sample goes through {_layers(layers)}; nothing shorter pays."
-    widths = [
-        f" ({d:,} dimensions)" if d < max(fusions["dimensions"]) else ""
-        for d in fusions["dimensions"]
-    ]
-    tried = ", ".join(f"{n}{width}" for n, width in zip(blocks, widths, strict=True))
+    tried = ", ".join(f"{n:,}" for n in blocks)
     return (
-        f"Answers: {_layers(layers)}, fused into {tried} blocks, tried in this order. Of "
+        f"Answers: coarse networks of {tried} blocks of {_layers(layers)}, tried in this order. Of "
         f"{fusions['samples']:,} samples drawn from the moments, {fusions['fell_back']:,} go "
-        f"through all layers; the largest difference between two fusions that was accepted is "
+        f"through all layers; the largest difference that was accepted is "
         f"{fusions['largest_difference']:.2g}."
     )
 

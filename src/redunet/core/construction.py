@@ -101,6 +101,7 @@ class LayerStream(LayerSequence):
         self._coding = coding
         self._schedule = schedule
         self._keep = keep
+        self.low_rank = bool(first.stacks) and first.Sigma.dtype == torch.float64
         self._kept: tuple[AbstractLayer, ...] | None = None
         self._last: tuple[SecondMoments, Tensor | None] | None = None
         self._rates: tuple[Rate, ...] | None = None
@@ -109,11 +110,6 @@ class LayerStream(LayerSequence):
     def first(self) -> SecondMoments:
         """Second moments before the first layer."""
         return self._first.on(self._device)
-
-    @property
-    def width(self) -> int:
-        """As `LayerSequence.width`."""
-        return self._first.Sigma.shape[-1]
 
     @property
     def numbers_each(self) -> int:
@@ -154,8 +150,8 @@ class LayerStream(LayerSequence):
         for layer in self._layers(reuse=False):
             yield layer if self.space is None else ReducedLayer(layer, self.space)
 
-    def passing(self) -> Iterator[AbstractLayer]:
-        """As `LayerSequence.passing`."""
+    def iter_reusing_memory(self) -> Iterator[AbstractLayer]:
+        """As `LayerSequence.iter_reusing_memory`."""
         if self._kept is None:
             self._last = None  # the pass leaves it again
         return self._layers(reuse=not self._keep)
@@ -231,4 +227,4 @@ class LayerStream(LayerSequence):
         return last
 
     def _pass(self) -> None:
-        deque(self.passing(), maxlen=0)
+        deque(self.iter_reusing_memory(), maxlen=0)

@@ -16,12 +16,9 @@ import torch
 from torch import Tensor
 
 from redunet.core.linalg import add_identity, at_once, congruence_, side_by_side, stacks
-from redunet.core.memberships import Confidence, Moved, estimate
+from redunet.core.memberships import Confidence, LayerOutput, estimate
 from redunet.core.parallel import on_threads
 from redunet.core.rate import Coding, Rate, operators
-
-_CACHED = 2**19
-"""Numbers that stay in a processor's cache."""
 
 
 class AbstractLayer(ABC):
@@ -74,9 +71,7 @@ class AbstractLayer(ABC):
         """Memory to move n samples in; every layer of the network can use it in turn."""
 
     @abstractmethod
-    def move_samples_(
-        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
-    ) -> Moved:
+    def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
         """Move features, (n, d), in place.
 
         Parameters
@@ -85,34 +80,11 @@ class AbstractLayer(ABC):
             As for `move_samples`.
         space : Tensor
             Memory to work in, as `sample_space` gives it for n samples or more.
-        among : Tensor of shape (n, k), bool, default=None
-            Classes that a sample may belong to; those of others may be left out where
-            that saves work. None means all.
 
         Returns
         -------
-        Moved
+        LayerOutput
             With the memberships that the features were moved by.
-        """
-
-    @abstractmethod
-    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> AbstractLayer:
-        """A copy with another step, in another dtype.
-
-        Where that saves work, it may leave a class out of a sample that belongs to it by at most
-        ``least_share``.
-        """
-
-    @abstractmethod
-    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
-        """How many products of two numbers moving one sample takes.
-
-        Parameters
-        ----------
-        considered : float, default=1.0
-            The share of the classes that the sample may belong to.
-        relevant : float, default=1.0
-            The share of the classes that it belongs to, as far as rounding can tell.
         """
 
     @property
@@ -192,15 +164,6 @@ class Layer(AbstractLayer):
         """γ_j, the share of each class: Tensor of shape (k,)."""
         return self.C.new_tensor(self.coding.gamma)
 
-    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> Layer:
-        """As `AbstractLayer.fused`; no class is left out."""
-        E, C = (A.to(dtype, copy=True) for A in (self.E, self.C))
-        return Layer(E, C, self.coding, step, self.rate)
-
-    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
-        """As `AbstractLayer.products`; all classes are considered."""
-        return self.E.numel() + self.C.numel()
-
     @property
     def n_bytes(self) -> int:
         """As `AbstractLayer.n_bytes`."""
@@ -211,36 +174,22 @@ class Layer(AbstractLayer):
         k, d, _ = self.C.shape
         return self.C.new_empty(n * (k + 1) * d)
 
-    def move_samples_(
-        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
-    ) -> Moved:
-        """As `AbstractLayer.move_samples_`; all classes are considered."""
+    def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
+        """As `AbstractLayer.move_samples_`."""
         (n, d), k = Z.shape, len(self.C)
         compressed = space[: n * k * d].view(n, k, d)
         # C_j z for each sample and class by one product: C is symmetric, so its rows will do.
         torch.mm(Z, self.C.reshape(k * d, d).mT, out=compressed.view(n, k * d))
-        lengths = row_norms(compressed)
+        lengths = torch.linalg.vector_norm(compressed, dim=-1)
         residuals = lengths / lengths.new_tensor(self.coding.alphas)
         memberships, logits = estimate(residuals, self.coding, sharpness)
         moved = space[compressed.numel() :][: n * d].view(n, d)
         torch.mm(Z, self.E, out=moved)
-        weights = memberships.to(Z.dtype) * self.gamma
+        weights = memberships * self.gamma
         pulled = torch.bmm(weights[:, None], compressed)[:, 0]
         spread = spread_of(memberships, residuals, pulled, self.coding.alpha)
         move_by_(Z, moved.sub_(pulled), self.step)
-        return Moved(memberships, logits, spread)
-
-
-def row_norms(A: Tensor) -> Tensor:
-    """Lengths over the last dimension, at least in float32."""
-    dtype = torch.promote_types(A.dtype, torch.float32)
-    if A.dtype == dtype or A.device.type != "cpu":
-        norms: Tensor = torch.linalg.vector_norm(A, dim=-1, dtype=dtype)
-        return norms
-    # Numbers of few bits are copied into more of them, which is fast within the cache.
-    rows = max(1, _CACHED * len(A) // max(1, A.numel()))
-    parts = [torch.linalg.vector_norm(one, dim=-1, dtype=dtype) for one in torch.split(A, rows)]
-    return torch.cat(parts)
+        return LayerOutput(memberships, logits, spread)
 
 
 def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: float) -> Tensor:
@@ -256,8 +205,8 @@ def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: flo
         Σ_j γ_j π̂_j C_j z = α Σ_j π̂_j (I − Q_j) z.
     alpha : float
     """
-    mean = row_norms(pulled).div_(alpha)
-    squares = torch.where(memberships > 0, memberships * residuals.square(), 0).sum(dim=1)
+    mean = torch.linalg.vector_norm(pulled, dim=1).div_(alpha)
+    squares = (memberships * residuals.square()).sum(dim=1)
     variance: Tensor = squares - mean.square()
     return variance.clamp_(min=4 * torch.finfo(pulled.dtype).eps).sqrt_()
 
@@ -265,7 +214,7 @@ def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: flo
 def move_by_(Z: Tensor, direction: Tensor, step: float) -> Tensor:
     """Samples, (n, d), moved by a step and put back onto the unit sphere, in place."""
     Z.add_(direction, alpha=step)
-    norms = row_norms(Z)[:, None].to(Z.dtype)
+    norms = torch.linalg.vector_norm(Z, dim=1, keepdim=True)
     return Z.div_(norms.where(norms > 0, 1))
 
 

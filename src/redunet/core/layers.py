@@ -22,14 +22,14 @@ class LayerSequence(Sequence[AbstractLayer]):
     See Also
     --------
     LayerStream : layers computed from moments.
-    GivenLayers : layers that are all there is.
+    StoredLayers : layers that are all there is.
     """
 
     space: ReducedSpace | None = None
-    """What the layers of `passing` are built within."""
+    """What the layers of `iter_reusing_memory` are built within."""
 
     @abstractmethod
-    def passing(self) -> Iterator[AbstractLayer]:
+    def iter_reusing_memory(self) -> Iterator[AbstractLayer]:
         """The layers within the reduced space, each valid only until the next is asked for.
 
         Layers that are not kept are all made in the same memory, which is faster;
@@ -60,10 +60,8 @@ class LayerSequence(Sequence[AbstractLayer]):
     def rates(self) -> tuple[Rate, ...]:
         """The objective before each layer."""
 
-    @property
-    def width(self) -> int:
-        """The dimensions that the layers of `passing` have; 0 where this is not known."""
-        return 0
+    low_rank: bool = False
+    """Whether layers have classes in factors, and samples pass in float64."""
 
     @property
     def numbers_each(self) -> int:
@@ -123,7 +121,7 @@ class LayerSequence(Sequence[AbstractLayer]):
         return next(islice(self, index, None))
 
 
-class GivenLayers(LayerSequence):
+class StoredLayers(LayerSequence):
     """Layers without the moments they were made of, as the paper's Algorithm 1 has them.
 
     Parameters
@@ -144,7 +142,7 @@ class GivenLayers(LayerSequence):
     def __iter__(self) -> Iterator[AbstractLayer]:
         return iter(self._layers)
 
-    def passing(self) -> Iterator[AbstractLayer]:
+    def iter_reusing_memory(self) -> Iterator[AbstractLayer]:
         """The layers."""
         return iter(self._layers)
 

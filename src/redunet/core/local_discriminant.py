@@ -114,12 +114,11 @@ class LocalDiscriminant:
 
     def scores(self, Z: Tensor) -> Tensor:
         """Log-likelihoods of classes, up to a constant, of samples, (n, d): (n, k), float64."""
-        return self.scores_within(Z.to(torch.float64) @ self.directions)
+        return self._scores_within(Z.to(torch.float64) @ self.directions)
 
-    def scores_within(self, inside: Tensor) -> Tensor:
-        """The same from Pᵀz, (n, q)."""
+    def _scores_within(self, inside: Tensor) -> Tensor:
+        """Scores from Pᵀz, (n, q)."""
         k, q = self.centres.shape
-        inside = inside.to(torch.float64)
         columns = self.whitenings.flatten(0, 1).mT
         rows = max(1, BATCH_BYTES // max(1, 8 * k * q))
         squares = [
@@ -133,36 +132,41 @@ class LocalDiscriminant:
         """A_j c_j of all classes, (k q,)."""
         return (self.whitenings @ self.centres[:, :, None]).flatten()
 
-    def scores_of_likely(self, inside: Tensor) -> Tensor:
-        """Scores to compare, from Pᵀz, (n, q): of classes far below the best, a value between.
+    def scores_of_likely(self, Z: Tensor) -> Tensor:
+        """Scores to compare of samples, (n, d): for classes far below the best, a value between.
 
         With w_1 ≤ w_2 ≤ … the eigenvalues of A_jᵀ A_j, v_i its eigenvectors and y = Pᵀz − c_j,
 
             ‖A_j y‖² ≥ Σ_{i≤r} w_i (v_iᵀ y)² + w_{r+1} (‖y‖² − Σ_{i≤r} (v_iᵀ y)²),
 
         which takes few products and bounds the score. Classes whose bound is more than `MARGIN`
-        below the best score are not computed, and all scores below that are raised to it. The
-        others are computed in the dtype of the samples, which have no more bits to tell them by.
+        below the best score are not computed, and all scores below that are raised to it.
 
         Returns
         -------
         Tensor of shape (n, k), float64
         """
+        inside = Z.to(torch.float64) @ self.directions
         if len(self.offsets) < MANY or inside.device.type != "cpu":
-            return self.scores_within(inside)
+            return self._scores_within(inside)
         rows = max(1, BATCH_BYTES // (8 * len(self.offsets) * WIDEST))
-        parts = torch.split(inside.to(torch.promote_types(inside.dtype, torch.float32)), rows)
-        return torch.cat([self._scores_of_likely(part) for part in parts])
+        return torch.cat([self._scores_of_likely(part) for part in torch.split(inside, rows)])
 
     def _scores_of_likely(self, inside: Tensor) -> Tensor:
         out = self._bounds(inside)
-        everyone, top = torch.arange(len(inside)), out.argmax(dim=1)
-        best = self._scores_of(inside, everyone, top)
-        likely = out > (best - MARGIN)[:, None]
-        likely[everyone, top], out[everyone, top] = False, best
-        classes, rows = likely.mT.nonzero(as_tuple=True)
-        out[rows, classes] = self._scores_of(inside, rows, classes)
+        top = torch.nn.functional.one_hot(out.argmax(dim=1), out.shape[1]).bool()
+        self._set_scores_(out, inside, top)
+        best = out[top][:, None]
+        self._set_scores_(out, inside, ~top & (out > best - MARGIN))
         return torch.maximum(out, out.amax(dim=1, keepdim=True) - MARGIN)
+
+    def _set_scores_(self, out: Tensor, inside: Tensor, wanted: Tensor) -> None:
+        """Set the scores in ``out``, (n, k), where ``wanted``, (n, k), says so."""
+        for j, (A, centre) in enumerate(zip(self.whitenings, self.centres, strict=True)):
+            rows = wanted[:, j].nonzero()[:, 0]
+            if len(rows):
+                squares = ((inside[rows] - centre) @ A.mT).square_().sum(dim=1)
+                out[rows, j] = self.offsets[j] - 0.5 * squares
 
     def _bounds(self, inside: Tensor) -> Tensor:
         """What the scores are at most, (n, k), from Pᵀz, (n, q)."""
@@ -186,29 +190,6 @@ class LocalDiscriminant:
         at_centres = (u * self.centres[:, :, None]).sum(dim=1).mT.flatten()
         made = (u.permute(1, 2, 0).flatten(1), at_centres, self.centres, rest)
         return tuple(one.float() for one in made)
-
-    def _scores_of(self, inside: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
-        """Scores of pairs of a sample and a class: Tensor of shape (pairs,), float64."""
-        order = classes.argsort(stable=True)
-        sizes = torch.bincount(classes, minlength=len(self.offsets)).tolist()
-        whitenings, centres = self._few_bits if inside.dtype == torch.float32 else self._all_bits
-        y = inside.index_select(0, rows[order]).sub_(centres.index_select(0, classes[order]))
-        whitened = torch.empty_like(y)
-        parts = zip(torch.split(y, sizes), torch.split(whitened, sizes), strict=True)
-        for A, (y_j, out_j) in zip(whitenings, parts, strict=True):
-            if len(y_j):
-                torch.mm(y_j, A.mT, out=out_j)
-        distances = y.new_empty(len(y), dtype=torch.float64)
-        distances[order] = whitened.square_().sum(dim=1).double()
-        return self.offsets[classes] - 0.5 * distances
-
-    @property
-    def _all_bits(self) -> tuple[Tensor, Tensor]:
-        return self.whitenings, self.centres
-
-    @cached_property
-    def _few_bits(self) -> tuple[Tensor, Tensor]:
-        return self.whitenings.float(), self.centres.float()
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores."""

@@ -13,20 +13,26 @@ change nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from redunet.core.layer import AbstractLayer, move_by_, row_norms, spread_of
+from redunet.core.layer import AbstractLayer, move_by_, spread_of
 from redunet.core.linalg import add_identity, definite, mirror_, spd_inverse_
-from redunet.core.memberships import Confidence, Moved, estimate, logits_of
-from redunet.core.pairs import pairs_of
+from redunet.core.memberships import Confidence, LayerOutput, estimate
 from redunet.core.rate import Coding, Rate
 
 IRRELEVANT = 2.0**-4
-"""The share of a rounding error below which what all left out classes add is of no matter."""
+"""Classes are left out of a sample where all of them together pull it by at most this share of a
+rounding error, which could not change a sum."""
+
+FEW = 0.5
+"""On a CPU, pulling samples class by class is faster where at most this share of the pairs of a
+sample and a class matters: it halves the products, and the rows have to be collected for it."""
 
 PART_BYTES = 2**29
 """Factors that copies are made of at a time."""
@@ -110,30 +116,6 @@ class Stack:
         return scale
 
 
-def principal(stack: Stack, M: Tensor, coding: Coding) -> tuple[Stack, Tensor]:
-    """A stack in terms of the eigenvectors v_i of its classes, to answer samples with.
-
-    With q_i the eigenvalues of Q_j = Bᵀ M B and w_i = q_i (2 − q_i), B becomes the rows
-    √w_i v_i, so that ‖(I − Q_j) z‖² = ‖z‖² − ‖B z‖² takes one product and no other, and
-    Q_j z = Bᵀ diag(m) B z with m_i = q_i / w_i.
-
-    Returns
-    -------
-    stack : Stack
-    m : Tensor of shape (g, r)
-    """
-    if M.dim() == 2:
-        return stack, M
-    B = stack.B.to(torch.float64)
-    values, vectors = torch.linalg.eigh(torch.bmm(B, B.mT))
-    alphas = values.new_tensor([coding.alphas[j] for j in stack.classes])[:, None]
-    least = values.amax(dim=1, keepdim=True) * B.shape[1] * torch.finfo(B.dtype).eps
-    q = torch.where(values > least, alphas * values / (1 + alphas * values), 0)
-    scale = torch.where(q > 0, (q * (2 - q) / values.clamp(min=1e-300)).sqrt(), 0)
-    rows = torch.bmm(vectors.mT * scale[:, :, None], B)
-    return Stack(stack.classes, rows.to(stack.B)), (1 / (2 - q)).to(M)
-
-
 def stacked(factors: dict[int, Tensor]) -> tuple[Stack, ...]:
     """Stacks of the factors of classes, each of shape (d, r)."""
     by_rank: dict[int, list[int]] = {}
@@ -168,11 +150,6 @@ class LowRankLayer(AbstractLayer):
     coding : Coding
     step : float
     rate : Rate
-    left_out : Tensor of shape (k,), default=None
-        For classes that are cut to their leading directions, w of the first one that is left
-        out, see `principal`; 0 for other classes. None where none is cut.
-    least_share : float, default=0.0
-        As for `AbstractLayer.fused`.
     """
 
     E: Tensor
@@ -183,8 +160,6 @@ class LowRankLayer(AbstractLayer):
     coding: Coding
     step: float
     rate: Rate
-    left_out: Tensor | None = None
-    least_share: float = 0.0
 
     @property
     def gamma(self) -> Tensor:
@@ -204,40 +179,6 @@ class LowRankLayer(AbstractLayer):
                 mirror_(add_identity(C[j].neg_()).mul_(self.coding.alphas[j]))
         return C
 
-    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> LowRankLayer:
-        """As `AbstractLayer.fused`, in the form that takes the fewest products: see `principal`."""
-        pairs = zip(self.stacks, self.M, strict=True)
-        stacks, M = zip(*(principal(*pair, self.coding) for pair in pairs), strict=True)
-        stacks = tuple(Stack(one.classes, one.B.to(dtype, copy=True)) for one in stacks)
-        M = tuple(one.to(dtype, copy=True) for one in M)
-        E, dense = (A.to(dtype, copy=True) for A in (self.E, self.compression))
-        made = replace(self, E=E, compression=dense, stacks=stacks, M=M, step=step)
-        return replace(made, least_share=least_share)
-
-    def cut(self, share: float) -> LowRankLayer:
-        """The layer with a share of each class's directions only, those of the largest eigenvalues.
-
-        Only of layers in the form that `fused` gives.
-        """
-        left_out = self.E.new_zeros(len(self.coding.counts), dtype=torch.float32)
-        stacks, inner = [], []
-        for stack, m in zip(self.stacks, self.M, strict=True):
-            rank = stack.B.shape[1]
-            kept = min(rank, math.ceil(share * rank / RANKS) * RANKS)
-            if kept < rank:
-                next_row = stack.B[:, rank - kept - 1].float()
-                left_out[list(stack.classes)] = next_row.square().sum(dim=1)
-            stacks.append(Stack(stack.classes, stack.B[:, rank - kept :].contiguous()))
-            inner.append(m[:, rank - kept :].contiguous())
-        return replace(self, stacks=tuple(stacks), M=tuple(inner), left_out=left_out)
-
-    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
-        """As `AbstractLayer.products`."""
-        factors = sum(stack.B.numel() for stack in self.stacks)
-        inner = sum(M.numel() for M in self.M)
-        dense = self.E.numel() + self.compression.numel()
-        return dense + considered * (factors + inner) + relevant * factors
-
     @property
     def n_bytes(self) -> int:
         """As `AbstractLayer.n_bytes`."""
@@ -251,82 +192,109 @@ class LowRankLayer(AbstractLayer):
 
     @property
     def _scratch(self) -> int:
-        """Numbers that a sample needs beside those that are kept of its pairs."""
-        wide = (
-            len(stack.rows) for stack, M in zip(self.stacks, self.M, strict=True) if M.dim() > 2
-        )
-        return max(wide, default=0)
+        """Numbers that a sample needs beside those that are kept of its classes."""
+        return max((len(stack.rows) for stack in self.stacks), default=0)
 
-    def _least_share(self, g: int) -> float:
-        """The membership up to which one of g classes is left out of a sample.
-
-        At least `IRRELEVANT` / g times the rounding: as ‖B_jᵀ v_j‖ ≤ ‖z‖, all that is left out of
-        a sample of unit length is then shorter than `IRRELEVANT` times the rounding, and could
-        not change a sum.
-        """
-        return max(self.least_share, IRRELEVANT / g * torch.finfo(self.E.dtype).eps)
-
-    def move_samples_(
-        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
-    ) -> Moved:
+    def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
         """As `AbstractLayer.move_samples_`."""
-        (n, d), k, g = Z.shape, len(self.coding.counts), len(self.dense)
-        dtype = torch.promote_types(Z.dtype, torch.float32)
-        residuals = Z.new_full((n, k), torch.inf, dtype=dtype)
-        alphas = residuals.new_tensor(self.coding.alphas)
-        energy = row_norms(Z).square_()
-        take = _Taking(space)
-        compressed = take(n, g, d)
-        scratch = take(n * self._scratch)
-        pairs = []
+        take = Taking(space)
+        scratch = take(len(Z) * self._scratch)
+        groups: list[tuple[list[int], Look]] = []
         for stack, M in zip(self.stacks, self.M, strict=True):
-            classes, kept = list(stack.classes), take(n * len(stack.rows))
-            allowed = None if among is None else among[:, classes]
-            found = pairs_of(Z, stack.B, M, alphas[classes], allowed, kept, scratch)
-            found.set_residuals_(residuals, classes, energy)
-            pairs.append(found)
-        dense = list(self.dense)
-        torch.mm(Z, self.compression.reshape(g * d, d).mT, out=compressed.view(n, g * d))
-        residuals[:, dense] = row_norms(compressed) / alphas[dense]
-        memberships, logits = estimate(residuals, self.coding, sharpness)
-        weights = memberships.to(Z.dtype)
-        alpha = self.coding.alpha
-        pulled = torch.bmm((weights * self.gamma)[:, None, dense], compressed)[:, 0]
-        # γ_j α_j = α, whatever the class
-        in_factors = 1 - weights[:, dense].sum(dim=1, keepdim=True)
-        pulled.addcmul_(Z, in_factors, value=alpha)
-        for stack, found in zip(self.stacks, pairs, strict=True):
-            shares = weights[:, list(stack.classes)]
-            found.pull_(pulled, shares, stack.B, -alpha, self._least_share(len(stack.B)))
-        spread = spread_of(memberships, residuals, pulled, alpha)
-        move_by_(Z, torch.mm(Z, self.E).sub_(pulled), self.step)
-        return Moved(memberships, logits, spread, self._least_behind(residuals, sharpness))
-
-    def _least_behind(self, residuals: Tensor, sharpness: Confidence) -> Tensor | None:
-        """As `Moved.least_behind`, from ‖(I − Q_j) z‖, (n, k).
-
-        Their squares are differences, which numbers of few bits hardly tell from 0.
-        """
-        if self.left_out is None and self.E.dtype != torch.bfloat16:
-            return None
-        rounding = torch.finfo(self.E.dtype).eps
-        squares = residuals.square()
-        most = (squares + rounding).sqrt_()
-        least = squares.sub_(rounding).clamp_(min=0)
-        if self.left_out is not None:
-            # What is left out of ‖B z‖² is at most w of the part of z outside of B.
-            least.mul_((1 - self.left_out).clamp(min=0))
-        lowest, highest = (logits_of(one, self.coding, sharpness) for one in (most, least.sqrt_()))
-        return lowest.amax(dim=1, keepdim=True) - highest
+            alphas = Z.new_tensor([self.coding.alphas[j] for j in stack.classes])
+            groups.append((list(stack.classes), partial(_look, stack.B, M, alphas, scratch)))
+        dense = self.E, list(self.dense), self.compression
+        return move_by_factors_(Z, dense, groups, self.coding, self.step, sharpness, take.space)
 
 
-class _Taking:
+class Taking:
     """Tensors of given shapes, one after another, out of one piece of memory."""
 
     def __init__(self, space: Tensor) -> None:
-        self._space = space
+        self.space = space
 
     def __call__(self, *shape: int) -> Tensor:
+        """The next tensor."""
         size = math.prod(shape)
-        taken, self._space = self._space[:size].view(shape), self._space[size:]
+        taken, self.space = self.space[:size].view(shape), self.space[size:]
         return taken
+
+
+Pull: TypeAlias = Callable[[Tensor, Tensor, float], None]
+"""Adds scale · Σ_j π̂_j Q_j z, of some classes, to a Tensor of shape (n, d), from π̂, (n, g)."""
+
+Look: TypeAlias = Callable[[Tensor, Tensor, Taking], tuple[Tensor, Pull]]
+"""From samples, (n, d), their ‖z‖², (n, 1), and memory to ‖(I − Q_j) z‖ of some classes, (n, g)."""
+
+
+def move_by_factors_(
+    Z: Tensor,
+    dense: tuple[Tensor, list[int], Tensor],
+    groups: Sequence[tuple[list[int], Look]],
+    coding: Coding,
+    step: float,
+    sharpness: Confidence,
+    space: Tensor,
+) -> LayerOutput:
+    """Move features, (n, d), in place by a layer of classes in factors.
+
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+    dense : tuple of E, indices of g classes and their C, (g, d, d)
+    groups : sequence of pairs of indices of other classes and what looks at these
+    coding : Coding
+    step : float
+    sharpness : Sharpness or float
+    space : Tensor
+        Memory to work in.
+    """
+    (E, places, C), (n, d), take = dense, Z.shape, Taking(space)
+    residuals = Z.new_empty(n, len(coding.counts))
+    compressed = take(n, len(places), d)
+    torch.mm(Z, C.reshape(-1, d).mT, out=compressed.view(n, -1))
+    lengths = torch.linalg.vector_norm(compressed, dim=-1)
+    residuals[:, places] = lengths / Z.new_tensor([coding.alphas[j] for j in places])
+    energy = Z.square().sum(dim=1, keepdim=True)
+    pulls = []
+    for classes, look in groups:
+        residuals[:, classes], pull = look(Z, energy, take)
+        pulls.append((classes, pull))
+    memberships, logits = estimate(residuals, coding, sharpness)
+    weights = memberships * Z.new_tensor(coding.gamma)
+    pulled = torch.bmm(weights[:, None, places], compressed)[:, 0]
+    # C_j z = α_j (z − Q_j z), and γ_j α_j = α, whatever the class.
+    in_factors = 1 - memberships[:, places].sum(dim=1, keepdim=True)
+    pulled.addcmul_(Z, in_factors, value=coding.alpha)
+    for classes, pull in pulls:
+        pull(pulled, memberships[:, classes], -coding.alpha)
+    spread = spread_of(memberships, residuals, pulled, coding.alpha)
+    move_by_(Z, torch.mm(Z, E).sub_(pulled), step)
+    return LayerOutput(memberships, logits, spread)
+
+
+def _look(
+    B: Tensor, M: Tensor, alphas: Tensor, scratch: Tensor, Z: Tensor, energy: Tensor, take: Taking
+) -> tuple[Tensor, Pull]:
+    """All classes of a stack: with u = B z and v = M u, Q_j z = Bᵀ v.
+
+    And ‖(I − Q_j) z‖² = ‖z‖² − uᵀ v − ‖v‖² / α_j.
+    """
+    n, (g, r, d) = len(Z), B.shape
+    u = torch.mm(Z, B.view(-1, d).mT, out=scratch[: n * g * r].view(n, g * r)).view(n, g, r)
+    v = torch.bmm(u.transpose(0, 1), M, out=take(g, n, r)).transpose(0, 1)
+    inside = (u * v).sum(dim=-1).addcdiv_(v.square().sum(dim=-1), alphas)
+
+    def pull(out: Tensor, shares: Tensor, scale: float) -> None:
+        relevant = shares > IRRELEVANT / g * torch.finfo(v.dtype).eps
+        if out.device.type != "cpu" or int(relevant.sum()) > FEW * relevant.numel():
+            weighted = (v * shares[:, :, None]).reshape(n, -1)
+            out.addmm_(weighted, B.view(-1, d), alpha=scale)
+            return
+        for j, B_j in enumerate(B):
+            rows = relevant[:, j].nonzero()[:, 0]
+            if len(rows):
+                pulled = (v[rows, j] * shares[rows, j, None]) @ B_j
+                out.index_add_(0, rows, pulled, alpha=scale)
+
+    return (energy - inside).clamp_(min=0).sqrt_(), pull

@@ -55,32 +55,22 @@ def sharpness_of(confidence: Confidence) -> Sharpness:
     return confidence if isinstance(confidence, Sharpness) else Sharpness(confidence)
 
 
-class Moved(NamedTuple):
-    """What a layer tells of the samples that it moved.
+class LayerOutput(NamedTuple):
+    """A layer's estimates about the samples that it moved.
 
     Attributes
     ----------
     memberships : Tensor of shape (n, k)
-        π̂, rows of sum 1.
+        π̂_j, by which they were moved.
     logits : Tensor of shape (n, k)
-        −c_j ‖(I − Q_j) z‖, of which the memberships are the softmax.
+        −c_j ‖(I − Q_j) z‖, whose softmax these are.
     spread : Tensor of shape (n,)
         The standard deviation of Q_j z over the classes, weighted by the memberships.
-    least_behind : Tensor of shape (n, k), or None
-        What `behind` is at least, whatever was rounded or left out; None where that is little.
     """
 
     memberships: Tensor
     logits: Tensor
     spread: Tensor
-    least_behind: Tensor | None = None
-
-    @property
-    def behind(self) -> Tensor:
-        """By how many nats each class is behind the likeliest one: (n, k)."""
-        if self.least_behind is not None:
-            return self.least_behind
-        return self.logits.amax(dim=1, keepdim=True) - self.logits
 
     @property
     def doubt(self) -> Tensor:
@@ -90,16 +80,7 @@ class Moved(NamedTuple):
         return torch.logsumexp(others, dim=1) - torch.logsumexp(self.logits, dim=1)
 
 
-def logits_of(residuals: Tensor, coding: Coding, confidence: Confidence) -> Tensor:
-    """−c_j ‖(I − Q_j) z‖, (n, k), from ‖(I − Q_j) z‖; minus infinity where that is infinite."""
-    sharpness = residuals.new_tensor(sharpness_of(confidence).of_classes(coding))
-    return torch.where(residuals.isinf(), -torch.inf, residuals * -sharpness)
-
-
 def estimate(residuals: Tensor, coding: Coding, confidence: Confidence) -> tuple[Tensor, Tensor]:
-    """Memberships and their logits, each (n, k), from ‖(I − Q_j) z‖, (n, k).
-
-    An infinite residual stands for a class that is left out: its membership is 0.
-    """
-    logits = logits_of(residuals, coding, confidence)
+    """Memberships π̂_j and their logits −c_j ‖(I − Q_j) z‖, (n, k), from ‖(I − Q_j) z‖, (n, k)."""
+    logits = residuals * -residuals.new_tensor(sharpness_of(confidence).of_classes(coding))
     return torch.softmax(logits, dim=1), logits

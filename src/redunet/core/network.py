@@ -15,12 +15,15 @@ from torch import Tensor
 
 from redunet.core.construction import LayerStream, Schedule
 from redunet.core.grid import OnGrid, unit_grid
-from redunet.core.layers import GivenLayers, LayerSequence, moments_before, no_layers
+from redunet.core.layers import LayerSequence, StoredLayers, moments_before, no_layers
 from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.rate import Coding, Rate
 from redunet.core.second_moments import SecondMoments
 from redunet.errors import DataError
+
+BATCH_BYTES = 2**26
+"""About how much memory samples may take while they pass through a layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,7 @@ class ReduNet:
     layers : LayerSequence
         To be indexed, or iterated over any number of times; layers that are not
         kept are computed again by each pass. `AbstractLayer` says what a layer
-        offers. A tuple of layers becomes `GivenLayers`.
+        offers. A tuple of layers becomes `StoredLayers`.
 
     Examples
     --------
@@ -60,7 +63,7 @@ class ReduNet:
 
     def __post_init__(self) -> None:
         if isinstance(self.layers, tuple):
-            layers = GivenLayers(self.layers, self.counts, self.eps)
+            layers = StoredLayers(self.layers, self.counts, self.eps)
             object.__setattr__(self, "layers", layers)
 
     def moments(self) -> Iterator[Tensor]:
@@ -79,13 +82,7 @@ class ReduNet:
         """Means of the classes after the last layer, in the scale of `last_moments`: (k, d)."""
         return self.layers.last_means
 
-    def transform(
-        self,
-        Z: Tensor,
-        sharpness: Confidence,
-        possible: Tensor | None = None,
-        batch_bytes: int = 2**25,
-    ) -> Tensor:
+    def transform(self, Z: Tensor, sharpness: Confidence) -> Tensor:
         """Features of new samples.
 
         Parameters
@@ -94,40 +91,23 @@ class ReduNet:
             Samples on the unit sphere.
         sharpness : Sharpness or float
             λ, the confidence of the estimated memberships.
-        possible : Tensor of shape (n, k), bool, default=None
-            The classes that each sample may belong to, which saves work. The first and the
-            last layer look at all classes all the same; a sample that another class has a
-            share in there is moved again, among all classes. None means all.
-        batch_bytes : int, default=2**25
-            About how much memory one batch may take beyond Z and the result.
 
         Returns
         -------
         Tensor of shape (n, d)
         """
         space = self.layers.space
-        if len(self.layers) < 3:  # nothing between the first and the last
-            possible = None
         inside, outside = (Z.clone(), Z) if space is None else space.rows(Z)
-        start = inside if possible is None else inside.clone()
-        last, mistaken = len(self.layers) - 1, torch.zeros(len(Z), dtype=torch.bool).to(Z.device)
-        for index, shares in enumerate(self._move(inside, sharpness, batch_bytes, possible)):
-            if possible is not None and index in (0, last):
-                others = shares.masked_fill(possible, 0).amax(dim=1)
-                mistaken |= others > torch.finfo(shares.dtype).eps / shares.shape[1]
-        if bool(mistaken.any()):
-            again = start[mistaken]
-            for _ in self._move(again, sharpness, batch_bytes):
-                pass
-            inside[mistaken] = again
+        for _ in self._move_(inside, sharpness):
+            pass
         return inside if space is None else space.put_back(inside, outside)
 
-    def memberships(self, Z: Tensor, sharpness: Confidence, batch_bytes: int = 2**25) -> Tensor:
+    def memberships(self, Z: Tensor, sharpness: Confidence) -> Tensor:
         """Estimated memberships of new samples at each layer.
 
         Parameters
         ----------
-        Z, sharpness, batch_bytes
+        Z, sharpness
             As for `transform`.
 
         Returns
@@ -136,34 +116,20 @@ class ReduNet:
         """
         space = self.layers.space
         inside = Z.clone() if space is None else space.rows(Z)[0]
-        out = list(self._move(inside, sharpness, batch_bytes))
-        if not out:
-            return Z.new_empty(0, len(Z), len(self.labels))
-        return torch.stack(out)
+        out = list(self._move_(inside, sharpness))
+        return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
-    def _move(
-        self,
-        Z: Tensor,
-        sharpness: Confidence,
-        batch_bytes: int,
-        possible: Tensor | None = None,
-    ) -> Iterator[Tensor]:
-        """Move samples, (n, d), in place, layer by layer; the memberships at each."""
-        space: Tensor | None = None
-        last = len(self.layers) - 1
-        for index, layer in enumerate(self.layers.passing()):
-            if space is None:
-                row_bytes = layer.sample_space(1).nbytes
-                rows = max(1, min(len(Z), batch_bytes // max(1, row_bytes)))
-                space = layer.sample_space(rows)
-            parts = torch.split(Z, rows)
-            among = None if index in (0, last) else possible
-            masks = [None] * len(parts) if among is None else torch.split(among, rows)
-            moved = [
-                layer.move_samples_(part, sharpness, space, mask).memberships
-                for part, mask in zip(parts, masks, strict=True)
-            ]
-            yield torch.cat(moved)
+    def _move_(self, Z: Tensor, sharpness: Confidence) -> Iterator[Tensor]:
+        """Move samples, (n, s), in place, layer by layer; the memberships at each."""
+        memory: Tensor | None = None
+        for layer in self.layers.iter_reusing_memory():
+            if memory is None:
+                rows = max(1, BATCH_BYTES // max(1, layer.sample_space(1).nbytes))
+                parts = torch.split(Z, rows)
+                memory = layer.sample_space(min(len(Z), rows))
+            yield torch.cat(
+                [layer.move_samples_(part, sharpness, memory).memberships for part in parts]
+            )
 
 
 def build_network(

@@ -25,13 +25,12 @@ from redunet.core.discriminants import (
     positive_part,
     regression_scores,
 )
-from redunet.core.layer import AbstractLayer, row_norms
+from redunet.core.layer import AbstractLayer
 from redunet.core.layers import moments_after
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.network import ReduNet
 from redunet.core.pairwise import PairwiseDiscriminant
-from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import principal_subspaces, rounding
 from redunet.errors import SettingsError
@@ -312,23 +311,9 @@ class LeastSquares(LinearScores):
         return positive_part(scores)
 
 
-def scores_to_compare(readout: Readout) -> Values:
-    """Scores of a read-out that have the same best class and margin, in fewer products."""
-    if isinstance(readout, NearestSubspace):
-        k, _, r = readout.U.shape
-
-        def of_unit_length(products: Tensor) -> Tensor:
-            return row_norms(products.view(-1, k, r)).double().square_() - 1
-
-        return Values(readout.scores, readout.columns, of_unit_length)
-    if isinstance(readout, LinearScores):
-        offsets = readout.offsets
-        return Values(readout.scores, readout.weights, lambda products: products + offsets)
-    if isinstance(readout, LocalDiscriminant):
-        return Values(readout.scores, readout.directions, readout.scores_of_likely)
-    if isinstance(readout, PairwiseDiscriminant):
-        return Values(readout.scores, readout.weights, readout.scores_of_products)
-    return Values(readout.scores)
+def scores_to_compare(readout: Readout) -> Callable[[Tensor], Tensor]:
+    """From features, (n, d), to scores, (n, k), of the same best class and margin, in less time."""
+    return readout.scores_of_likely if isinstance(readout, LocalDiscriminant) else readout.scores
 
 
 Factory: TypeAlias = Callable[[ReduNet, int, float], Readout]

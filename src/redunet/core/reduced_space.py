@@ -17,7 +17,7 @@ from torch import Tensor
 from redunet.core.factors import low_rank_factor
 from redunet.core.layer import AbstractLayer
 from redunet.core.linalg import mirror_
-from redunet.core.memberships import Confidence, Moved
+from redunet.core.memberships import Confidence, LayerOutput
 from redunet.core.moments import ClassMoments
 from redunet.core.rate import Coding, Rate
 
@@ -216,23 +216,12 @@ class ReducedLayer(AbstractLayer):
         """As `AbstractLayer.sample_space`."""
         return self.inner.sample_space(n)
 
-    def move_samples_(
-        self, Z: Tensor, sharpness: Confidence, space: Tensor, among: Tensor | None = None
-    ) -> Moved:
+    def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
         """As `AbstractLayer.move_samples_`."""
         inside, outside = self.space.rows(Z)
-        moved = self.inner.move_samples_(inside, sharpness, space, among)
+        moved = self.inner.move_samples_(inside, sharpness, space)
         Z.copy_(self.space.put_back(inside, outside))
         return moved
-
-    def fused(self, step: float, dtype: torch.dtype, least_share: float = 0.0) -> ReducedLayer:
-        """As `AbstractLayer.fused`."""
-        space = self.space.to(dtype, str(self.space.features.device))
-        return ReducedLayer(self.inner.fused(step, dtype, least_share), space)
-
-    def products(self, considered: float = 1.0, relevant: float = 1.0) -> float:
-        """As `AbstractLayer.products`, within the space."""
-        return self.inner.products(considered, relevant)
 
     @property
     def n_bytes(self) -> int:

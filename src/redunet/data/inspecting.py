@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from redunet.core.cascade import same_label
 from redunet.core.covariance import class_means
-from redunet.core.fused_network import same_label
 from redunet.core.moments import ClassMoments
 from redunet.core.readouts import scores_to_compare
 from redunet.core.second_moments import SecondMoments
@@ -113,13 +113,13 @@ def _of_means(moments: ClassMoments, compared: list[int]) -> Found:
 def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     network, r = model.network_, Settings.of(model).components(model.n_features_out_)
     layers = network.layers
-    fused = model.fused_network_
+    cascade = model.cascade_
     rates = network.rates()
     probes = layers.probes(DRAWN) if len(layers) else None
     if probes is not None:
-        fused.answer(probes, scores_to_compare(model.readout_), same_label)
+        cascade.answer(probes, scores_to_compare(model.readout_), same_label)
     return {
-        "fusions": fused.summary(),
+        "fusions": cascade.summary(),
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],
         "delta_R": [rate.delta_R for rate in rates],

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from redunet.core.calibration import probabilities
-from redunet.core.fused_network import FusedNetwork, close, same_label, same_label_and_close
+from redunet.core.cascade import Cascade, OutputFunction, close, same_label, same_label_and_close
 from redunet.core.network import ReduNet
 from redunet.core.readouts import Readout, scores_to_compare
-from redunet.core.samples import Values
 from redunet.core.whitening import Whitening
 from redunet.estimators import self_labelling
 from redunet.estimators.base import MomentEstimator
@@ -157,7 +156,7 @@ class ReduNetClassifier(Transforms, MomentEstimator):
     def predict(self, X: ArrayLike, reject: float | None = None) -> NDArray[Any]:
         """The class of each sample.
 
-        Unless ``exact``, a fusion of the network answers where its estimated error, with a safety
+        Unless ``exact``, a coarse network answers where its estimated error, with a safety
         factor, is too small to change the label. That labels are those of the whole network is
         tested, not proved: see docs/exactness.md.
 
@@ -200,7 +199,7 @@ class ReduNetClassifier(Transforms, MomentEstimator):
             For two classes, how much larger the second one's score is. Unless
             ``exact``, estimated to be within 0.001 of the sample's largest score, at least of 1.
         """
-        scores = self._predictor().answer(X, lambda one: Values(one.scores), same_label_and_close)
+        scores = self._predictor().answer(X, lambda one: one.scores, same_label_and_close)
         if scores.shape[1] == 2:
             scores = scores[:, 1] - scores[:, 0]
         decisions: NDArray[np.float64] = scores.numpy()
@@ -216,8 +215,8 @@ class ReduNetClassifier(Transforms, MomentEstimator):
         predictor = self._predictor()
         T = predictor.temperature()
 
-        def probabilities_of(readout: Readout) -> Values:
-            return Values(lambda Z: probabilities(readout.scores(Z), T))
+        def probabilities_of(readout: Readout) -> OutputFunction:
+            return lambda Z: probabilities(readout.scores(Z), T)
 
         found: NDArray[np.float64] = predictor.answer(
             X, probabilities_of, same_label_and_close
@@ -271,7 +270,7 @@ class ReduNetClassifier(Transforms, MomentEstimator):
 
         Unless ``exact``, estimated to be within 0.001.
         """
-        features = self._predictor().answer(X, lambda _: Values(lambda Z: Z), close).numpy()
+        features = self._predictor().answer(X, lambda _: lambda Z: Z, close).numpy()
         return self._in_container(features, X)
 
     def memberships(self, X: ArrayLike) -> NDArray[Any]:
@@ -413,9 +412,9 @@ class ReduNetClassifier(Transforms, MomentEstimator):
         return self._predictor().built().network
 
     @property
-    def fused_network_(self) -> FusedNetwork:
-        """The network with the fusions that answer for it, and what became of the samples."""
-        return self._predictor().fused()
+    def cascade_(self) -> Cascade:
+        """The network with the coarse ones that answer for it, and what became of the samples."""
+        return self._predictor().cascade()
 
     @property
     def whitening_(self) -> Whitening | None:
@@ -432,7 +431,7 @@ class ReduNetClassifier(Transforms, MomentEstimator):
         """T of the probabilities: ``temperature``, or what the moments tell where that is None.
 
         Then it is found on samples drawn from the moments, by every layer with ``exact``, and
-        otherwise by the most accurate fusion, which may change the last of its three digits.
+        otherwise by the most accurate coarse network, which may change the last of its digits.
         """
         return self._predictor().temperature()
 

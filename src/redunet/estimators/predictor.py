@@ -13,12 +13,11 @@ from torch import Tensor
 from redunet.core.allocation import in_memory
 from redunet.core.calibration import DRAWN, best_temperature
 from redunet.core.construction import LayerStream
-from redunet.core.fused_network import Enough, FusedNetwork
-from redunet.core.fusion_choice import candidates, fuse
+from redunet.core.cascade import Acceptance, Cascade, OutputFunction
+from redunet.core.coarse_network import coarse_networks
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.rejection import Residuals
-from redunet.core.samples import Values
 from redunet.core.second_moments import SecondMoments, UnreadMoments
 from redunet.core.whitening import Whitening
 from redunet.estimators.checks import checked_samples, column_names
@@ -71,20 +70,21 @@ class Predictor:
     memory: int
     exact: bool
 
-    def answer(self, X: ArrayLike, asked_of: Callable[[Readout], Values], enough: Enough) -> Tensor:
+    def answer(
+        self, X: ArrayLike, asked_of: Callable[[Readout], OutputFunction], accept: Acceptance
+    ) -> Tensor:
         """Values of samples, (n, m), from the read-out and the features after the last layer."""
-        return torch.cat(
-            [self._answer(rows, self.new, asked_of, enough) for rows in self.passes(X)]
-        )
+        passes = self.passes(X)
+        return torch.cat([self._answer(self.vectors(rows), asked_of, accept) for rows in passes])
 
     def answer_and_novelty(
-        self, X: ArrayLike, asked_of: Callable[[Readout], Values], enough: Enough
+        self, X: ArrayLike, asked_of: Callable[[Readout], OutputFunction], accept: Acceptance
     ) -> tuple[Tensor, Tensor]:
         """Values of samples, and the novelty of each, (n,), from the same feature vectors."""
         answers, novelty = [], []
         for rows in self.passes(X):
             Z = self.vectors(rows)
-            answers.append(self._answer(Z, self.whitened, asked_of, enough))
+            answers.append(self._answer(Z, asked_of, accept))
             novelty.append(self._novelty(Z))
         return torch.cat(answers), torch.cat(novelty)
 
@@ -133,20 +133,18 @@ class Predictor:
         key = (about.whitening, about.eps, about.schedule, about.dtype, self.device, self.memory)
         return self.state.cache.get("network", key, self._build)
 
-    def fused(self) -> FusedNetwork:
-        """The network with the fusions that answer for it; makes a pass if none was made."""
+    def cascade(self) -> Cascade:
+        """The network with the coarse ones that answer for it; makes a pass if none was made."""
         built, confidence = self.built(), self.settings.confidence
 
-        def made() -> FusedNetwork:
+        def made() -> Cascade:
             network, most = built.network, 0 if self._too_large() else self.memory // 2
-            fusions = built.cache.get(
-                "fusions", None, lambda: candidates(network, most) if most else []
-            )
-            if not fusions:
-                return FusedNetwork(network, confidence)
-            return fuse(network, confidence, scores_to_compare(self.readout()), fusions)
+            stages = built.cache.get("stages", None, lambda: coarse_networks(network, most))
+            if not stages:
+                return Cascade(network, confidence)
+            return Cascade.of(network, confidence, stages, scores_to_compare(self.readout()))
 
-        return built.cache.get("fused", (confidence, *self._about_readout), made)
+        return built.cache.get("cascade", (confidence, *self._about_readout), made)
 
     def readout(self) -> Readout:
         """The read-out of the network's last moments, made if it is not there yet."""
@@ -182,8 +180,8 @@ class Predictor:
 
         def found() -> float:
             Z, classes = built.network.layers.new_samples(DRAWN)
-            by = FusedNetwork(built.network, confidence) if self.exact else self.fused()
-            scores = by.estimate(Z, Values(self.readout().scores))
+            by = Cascade(built.network, confidence) if self.exact else self.cascade()
+            scores = by.estimate(Z, self.readout().scores)
             return best_temperature(scores, classes)
 
         if self.settings.temperature is not None:
@@ -192,22 +190,19 @@ class Predictor:
         return built.cache.get("temperature", key, found)
 
     def _answer(
-        self,
-        rows: Any,
-        new: Callable[[Any], Tensor],
-        asked_of: Callable[[Readout], Values],
-        enough: Enough,
+        self, Z: Tensor, asked_of: Callable[[Readout], OutputFunction], accept: Acceptance
     ) -> Tensor:
-        """Values of one pass of samples, which ``new`` makes what the first layer takes."""
+        """Values of feature vectors, (n, d)."""
+        Z = self.whitened(Z)
         if self.exact:
-            Z = self.built().network.transform(new(rows), self.settings.confidence)
+            features = self.built().network.transform(Z, self.settings.confidence)
         else:
-            fused = self.fused()
-            if fused.fusions:
-                return fused.answer(rows, asked_of(self.readout()), enough, new).cpu()
-            Z = fused.features(new(rows))
+            cascade = self.cascade()
+            if cascade.stages:
+                return cascade.answer(Z, asked_of(self.readout()), accept).cpu()
+            features = cascade.answer(Z, lambda features: features, accept)
         # After the pass for the samples, which leaves the moments that the read-out is made of.
-        return asked_of(self.readout()).of_features(Z).cpu()
+        return asked_of(self.readout())(features).cpu()
 
     def _novelty(self, Z: Tensor) -> Tensor:
         """Novelty from feature vectors, (n, d)."""

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from redunet.core.calibration import best_temperature, probabilities
 from redunet.core.readings import Reading, Readings
-from redunet.core.samples import Values
 from redunet.errors import ReduNetError, is_out_of_memory
 from redunet.estimators.checks import checked_samples
 from redunet.estimators.metrics import calibration_error
@@ -126,7 +125,7 @@ class ValidationSamples:
     def _features(self, predictor: Predictor, part: slice) -> Tensor:
         """Features after the last layer of some of the samples."""
         Z = predictor.whitened(self.Z[part])
-        return predictor.fused().estimate(Z, Values(lambda features: features))
+        return predictor.cascade().estimate(Z, lambda features: features)
 
 
 def _reason(error: Exception) -> str:

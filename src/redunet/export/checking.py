@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redunet.core.fused_network import FACTOR
+from redunet.core.cascade import FACTOR
 from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import Label
 from redunet.core.second_moments import SecondMoments

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from redunet.core.fusion_choice import BLOCK_PATH, Block, blocks
+from redunet.core.coarse_network import BLOCK_PATH, Block, blocks
 from redunet.core.memberships import sharpness_of
 from redunet.estimators import EnsembleClassifier, Estimator, ReduNetClassifier
 from redunet.estimators.ensemble import OfNetwork
@@ -169,7 +169,7 @@ def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
     while not every_layer and size <= len(steps) / 2:
         yield Form(tuple(blocks(steps, size)), torch.float32)
         size *= 2
-    every = tuple(Block(index, step, 0.0) for index, step in enumerate(steps))
+    every = tuple(Block(index, step) for index, step in enumerate(steps))
     if steps:
         yield Form(every, torch.float32)
     yield Form(every, torch.float64)

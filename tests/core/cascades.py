@@ -1,4 +1,4 @@
-"""Networks with hard samples, whose fusions several files test."""
+"""Networks with hard samples, whose cascades several files test."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
+from redunet.core.cascade import Cascade
+from redunet.core.coarse_network import coarse_networks
 from redunet.core.construction import Schedule
-from redunet.core.fused_network import FusedNetwork
-from redunet.core.fusion_choice import candidates
 from redunet.core.memberships import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
@@ -53,9 +53,9 @@ def made(name: str, *, low_rank: bool = False, keep: bool = True) -> tuple[ReduN
     return network, read_out(network, readout, 12, 0.01).scores, sharpness
 
 
-def with_all_candidates(network: ReduNet, sharpness: Sharpness) -> FusedNetwork:
-    """Also with fusions that do not pay."""
-    return FusedNetwork(network, sharpness, candidates(network, 10**9))
+def with_all_stages(network: ReduNet, sharpness: Sharpness) -> Cascade:
+    """Also with coarse networks that do not pay."""
+    return Cascade(network, sharpness, coarse_networks(network, 10**9))
 
 
 def hard_samples(d: int, seed: int, n: int = 200) -> Tensor:
@@ -77,9 +77,9 @@ def kept(name: str, low_rank: bool) -> tuple[ReduNet, Any, Sharpness]:
 
 
 @functools.cache
-def kept_fused(name: str, low_rank: bool) -> FusedNetwork:
+def kept_cascade(name: str, low_rank: bool) -> Cascade:
     network, _, sharpness = kept(name, low_rank)
-    return with_all_candidates(network, sharpness)
+    return with_all_stages(network, sharpness)
 
 
 @functools.cache

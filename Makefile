@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-dask test test-slow lint types imports unit avalanche release federation fuzz bench growth tables site docs screenshots pictures format clean
+.PHONY: help setup browser demo demo-dask test test-slow lint types imports unit avalanche release federation fuzz bench tables site docs screenshots pictures format clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -76,10 +76,6 @@ bench: setup ## Measure speed against the machine's limits, on a quiet machine, 
 	$(BIN)/pytest benchmarks -q -p no:xdist --benchmark-disable-gc --benchmark-columns=median
 	for case in many clinc150 mnist; do $(BIN)/python -m benchmarks.answers benchmarks/results $$case || exit 1; done
 	$(BIN)/python -m benchmarks.readme
-
-growth: setup ## Measure how networks grow with their classes, some minutes; needs clinc150, mnist and fashion_mnist
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.growth_page
 
 tables: setup ## Make the tables and pictures of README and docs from the records
 	$(BIN)/python -m redunet_lab.report.readme README.md docs/results.md results/tables.md results/recipes.md results/vectors.md results/images.md --figures

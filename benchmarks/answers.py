@@ -25,8 +25,6 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure import Row, clock, interleaved, machine, record
 from redunet import ReduNetClassifier, from_recipe
-from redunet.core.low_rank import LowRankLayer
-from redunet.core.readouts import scores_to_compare
 from redunet.estimators import LinearDiscriminant, Ridge
 from redunet.estimators.predictor import StreamingWarning
 from redunet_lab import datasets
@@ -53,8 +51,7 @@ def mnist(device: str) -> list[Row]:
     exact._state = network._state  # the same moments, and the same layers
     times = interleaved(
         {
-            "fused": lambda: network.predict(data.x_test),
-            "products": least_products(network, len(X)),
+            "cascade": lambda: network.predict(data.x_test),
             "lda": lambda: lda.predict(X),
             "scikit-learn's LDA": lambda: sklearn_lda.predict(X),
             "whole": lambda: exact.predict(data.x_test[:WHOLE_ROWS]),
@@ -72,53 +69,20 @@ def mnist(device: str) -> list[Row]:
             "case": "MNIST, the paper's 200 layers, 10,000 samples",
             "learn": learn,
             "first_answer": first,
-            "fused": times["fused"],
+            "cascade": times["cascade"],
             "whole": whole,
             "whole_measured_on": WHOLE_ROWS,
             "lda": times["lda"],
             "sklearn_lda": times["scikit-learn's LDA"],
-            "whole_over_fused": whole / times["fused"],
-            "fused_over_lda": times["fused"] / times["lda"],
-            "products": times["products"],
-            "products_over_lda": times["products"] / times["lda"],
+            "whole_over_cascade": whole / times["cascade"],
+            "cascade_over_lda": times["cascade"] / times["lda"],
             "one_sample": times["one sample"],
             "one_sample_lda": times["one sample, lda"],
             "labels_compared": len(rows),
             "labels_that_differ": differ,
-            "fusions": network.fused_network_.summary(),
+            "fusions": network.cascade_.summary(),
         }
     ]
-
-
-def least_products(model: ReduNetClassifier, n: int) -> Callable[[], object]:
-    """Products of n samples that no label is given without, and nothing else.
-
-    A label takes two fusions. The first looks at all classes, the second at one or more (at all of
-    them where they have matrices), and both have to be read out, each in its own dtype.
-    """
-    d, columns = model.moments_.n_features, scores_to_compare(model.readout_).columns
-    assert columns is not None
-    read_out, single = columns.shape[1], torch.float32
-    shapes: list[tuple[int, int, torch.dtype]] = []
-    for place, fusion in enumerate(model.fused_network_.fusions[:2]):
-        width = len(fusion.layers[0].E)
-        if fusion.space is not None:
-            shapes.append((d, width, single))
-        for layer in fusion.layers:
-            operators = len(model.classes_) * width
-            if isinstance(layer, LowRankLayer):
-                ranks = [stack.B.shape[1] for stack in layer.stacks for _ in stack.classes]
-                operators = 2 * int(np.mean(ranks)) if place else sum(ranks)
-            shapes.append((width, width + operators, fusion.dtype))
-        shapes.append((width, read_out, single))
-    if model.fused_network_.fusions[0].space is not None:  # once for all fusions of few dimensions
-        shapes.append((d, read_out, single))
-    device = columns.device
-    pairs = [
-        (torch.randn(n, m, device=device).to(dtype), torch.randn(m, k, device=device).to(dtype))
-        for m, k, dtype in shapes
-    ]
-    return lambda: [A @ B for A, B in pairs]
 
 
 def clinc150(device: str) -> list[Row]:
@@ -148,17 +112,12 @@ def clinc150(device: str) -> list[Row]:
     for name, model in models.items():
         works[name] = partial(model.predict, new)
         works[f"{name}, one"] = partial(model.predict, new[:1])
-        if isinstance(model, ReduNetClassifier) and model.fused_network_.fusions:
-            works[f"{name}, products"] = least_products(model, len(new))
     times = interleaved(works, ROUNDS, device)
     for row, (name, model) in zip(rows, models.items(), strict=True):
         row["answers"], row["one_answer"] = times[name], times[f"{name}, one"]
         row["over_lda"] = times[name] / times["LDA"]
         if isinstance(model, ReduNetClassifier):
-            row["fusions"] = model.fused_network_.summary()
-            if f"{name}, products" in times:
-                row["products"] = times[f"{name}, products"]
-                row["products_over_lda"] = row["products"] / times["LDA"]
+            row["fusions"] = model.cascade_.summary()
             predicted = model.predict(new)
             row["labels_that_differ"] = int(
                 np.sum(model.set_params(exact=True).predict(new) != predicted)
@@ -183,7 +142,7 @@ def many(device: str) -> list[Row]:
         row["peak_memory_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if device != "cpu":
             row["peak_device_memory_bytes"] = torch.cuda.max_memory_allocated()
-        row["fusions"] = model.fused_network_.summary()
+        row["fusions"] = model.cascade_.summary()
         rows.append(row)
     return rows
 

@@ -52,7 +52,7 @@ def compared(data: Any, recipe: str, device: str, per_class: int) -> Row:
     start = time.perf_counter()
     labels = model.fit(x_train, y_train).predict(x_test)
     seconds = time.perf_counter() - start
-    fusions = model.fused_network_.summary()
+    fusions = model.cascade_.summary()
     exact = model.set_params(exact=True).predict(x_test)
     return {
         "case": f"{data.name}, {recipe}",

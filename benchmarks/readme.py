@@ -84,7 +84,6 @@ _ANSWERS = {
     "one_sample": ("one answer, ms", 1e3),
     "lda": ("LDA, s", 1.0),
     "fused_over_lda": ("time / LDA's", 1.0),
-    "products_over_lda": ("its products alone / LDA's", 1.0),
     "over_lda": ("time / LDA's", 1.0),
     "whole_over_fused": ("whole network's time / fused", 1.0),
     "bytes": ("file, MB", 1e-6),

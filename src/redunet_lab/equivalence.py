@@ -51,7 +51,7 @@ def network_hash(model: Any) -> str:
     for one in members:
         layers = one.network_.layers
         # A layer of a pass is made in the memory of the one before.
-        for layer in layers.passing() if isinstance(layers, LayerSequence) else layers:
+        for layer in layers.iter_reusing_memory() if isinstance(layers, LayerSequence) else layers:
             for operators in (layer.E, layer.C):
                 digest.update(repr((operators.dtype, operators.shape)).encode())
                 digest.update(storage.bits(operators.cpu().contiguous()))

@@ -164,7 +164,7 @@ def test_likely_classes_have_their_scores_and_others_lose(seed: int, k: int, d: 
     readout = LocalDiscriminant.from_network(network, 0.03)
     Z = torch.nn.functional.normalize(X.flatten(0, 1), dim=1)
     inside, expected = Z @ readout.directions, readout.scores(Z)
-    likely = readout.scores_of_likely(inside)
+    likely = readout.scores_of_likely(Z)
     best = expected.amax(dim=1, keepdim=True)
     near = expected > best - MARGIN + 1e-6
     assert float((likely - expected)[near].abs().max()) < 1e-8

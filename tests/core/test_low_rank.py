@@ -19,7 +19,7 @@ from redunet.core.construction import LayerStream, Schedule
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors, low_rank_factor, sketched_factor
 from redunet.core.grid import unit_rows
-from redunet.core.layers import GivenLayers
+from redunet.core.layers import StoredLayers
 from redunet.core.low_rank import LowRankLayer, stacked
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network
@@ -175,7 +175,7 @@ def test_algorithm_1_goes_on_from_them(case: str) -> None:
     X, y = samples(d, counts, zeros)
     old = y < len(counts) - 1
     network = build_network(moments_of(X[old], y[old]), EPS, STEPS)
-    given_layers = GivenLayers(list(network.layers), network.counts, EPS)
+    given_layers = StoredLayers(list(network.layers), network.counts, EPS)
     alone = ReduNet(network.labels, network.counts, EPS, STEPS, given_layers)
     assert error(alone.last_moments(), network.last_moments()) < 1e-9
     Z = unit_rows(torch.from_numpy(X))

@@ -14,7 +14,7 @@ from torch import Tensor
 from redunet.core.construction import MAX_RELATIVE_STEP, Schedule
 from redunet.core.grid import unit_rows
 from redunet.core.layer import Layer
-from redunet.core.layers import GivenLayers, moments_after
+from redunet.core.layers import StoredLayers, moments_after
 from redunet.core.linalg import spd_inverse
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network
@@ -178,7 +178,7 @@ def test_a_layer_held_on_to_stays_what_it_was(small: Any, keep: bool) -> None:
 def test_passing_layers_are_those_of_the_stream_in_one_memory(small: Any) -> None:
     network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
     places = set()
-    for mine, theirs in zip(network.layers.passing(), network.layers, strict=True):
+    for mine, theirs in zip(network.layers.iter_reusing_memory(), network.layers, strict=True):
         assert torch.equal(mine.E, theirs.E)
         assert torch.equal(mine.C, theirs.C)
         places.add(mine.C.data_ptr())
@@ -188,7 +188,7 @@ def test_passing_layers_are_those_of_the_stream_in_one_memory(small: Any) -> Non
 def test_a_pass_begun_and_left_disturbs_no_other(small: Any) -> None:
     network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
     expected = [layer.E.clone() for layer in network.layers]
-    one, other = network.layers.passing(), network.layers.passing()
+    one, other = network.layers.iter_reusing_memory(), network.layers.iter_reusing_memory()
     for index, E in enumerate(expected):
         assert torch.equal(next(one).E, E), index
         assert torch.equal(next(other).E, E), index
@@ -220,7 +220,7 @@ def test_layers_are_a_sequence_however_they_are_held(small: Any, form: str) -> N
 def stripped(network: ReduNet) -> ReduNet:
     """The network as Algorithm 1 may know it: layers and scalars, no moments."""
     matrices = [Layer(a.E, a.C, a.coding, a.step, a.rate) for a in network.layers]
-    layers = GivenLayers(matrices, network.counts, network.eps)
+    layers = StoredLayers(matrices, network.counts, network.eps)
     return ReduNet(network.labels, network.counts, network.eps, network.schedule, layers)
 
 

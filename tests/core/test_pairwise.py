@@ -19,7 +19,7 @@ from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.pairwise import MOST_CLASSES, PairwiseDiscriminant
-from redunet.core.readouts import LinearDiscriminant, scores_to_compare
+from redunet.core.readouts import LinearDiscriminant
 from redunet.errors import SettingsError
 from redunet.estimators import PairwiseDiscriminant as Estimator
 from tests import reference
@@ -59,11 +59,6 @@ def test_it_is_scikit_learns_discriminant_of_each_pair(k: int, d: int, ridge: fl
     Z = network.transform(unit_rows(torch.from_numpy(X[::3])), 1.0)
     expected = plain(moved, ridge, Z.numpy())
     np.testing.assert_allclose(readout.scores(Z), expected, rtol=1e-6, atol=1e-6)
-    asked = scores_to_compare(readout)
-    assert asked.columns is not None
-    assert asked.of_products is not None
-    again = asked.of_products(Z @ asked.columns)
-    np.testing.assert_allclose(again, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_classes_of_few_samples_and_features_that_are_always_zero_are_the_same() -> None:
@@ -132,14 +127,14 @@ def test_any_stream_gives_the_same_scores_to_the_last_bit(seed: int, data: Any) 
     assert np.array_equal(stream.decision_function(X), joint.decision_function(X))
 
 
-def test_fusions_give_the_whole_networks_labels() -> None:
+def test_a_cascade_gives_the_whole_networks_labels() -> None:
     rng = np.random.default_rng(0)
     X, y = classes_on_subspaces(k=6, d=24, per_class=60, rank=5, noise=0.4)
     model = ReduNetClassifier(n_layers=40, step=0.05, step_kind="relative", readout="pairwise")
     model.fit(X, y)
     between = X[rng.permutation(len(X))] + X
     exact = ReduNetClassifier(**model.get_params() | {"exact": True}).fit(X, y)
-    assert model.fused_network_.fusions
+    assert model.cascade_.stages
     assert np.array_equal(model.predict(between), exact.predict(between))
 
 

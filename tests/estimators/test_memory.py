@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet import ClassMoments, ReduNetClassifier
-from redunet.core.layer import Layer
 from redunet.core.passes import Pass
 from redunet.core.second_moments import SecondMoments, UnreadMoments
 from redunet_lab.equivalence import network_hash
@@ -110,7 +109,7 @@ def test_features_and_readout_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(made) == 1
     streamed.decision_function(NEW)
     assert len(made) == 2
-    assert streamed.fused_network_.summary()["fell_back"] == 2 * len(NEW)
+    assert streamed.cascade_.summary()["fell_back"] == 2 * len(NEW)
 
 
 @pytest.mark.parametrize("features", [slice(None), slice(10)])
@@ -135,20 +134,6 @@ def test_unread_moments_are_those_that_are_kept(features: slice) -> None:
     assert torch.equal(unread.select([1]).Sigma, kept.select([1]).Sigma)
     for one, other in zip(unread.eigenvectors(2), kept.eigenvectors(2), strict=True):
         assert torch.equal(one[1], other[1])
-
-
-def test_fusions_that_cannot_fit_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redunet.core.fusion_choice.MAX_WIDTH", D - 1)
-    layer_bytes = 8 * (K + 1) * D**2
-    kept = model(2 * layer_bytes, n_layers=2).fit(X, Y)  # half of it for fusions, which take 1.5
-
-    def refused(*_: Any) -> None:
-        raise AssertionError("a copy of a layer was made")
-
-    monkeypatch.setattr(Layer, "fused", refused)
-    assert kept.predict(NEW).shape == NEW.shape[:1]
-    assert kept.fused_network_.fusions == ()
-    assert kept.network_.layers.n_bytes == 2 * layer_bytes
 
 
 @pytest.mark.parametrize("memory", [0, 10**9])

@@ -53,7 +53,7 @@ def test_they_are_a_function_of_moments_and_settings(tmp_path: Path) -> None:
 
 def test_with_exact_the_temperature_is_found_by_every_layer() -> None:
     model = ReduNetClassifier(n_layers=50, step_kind="relative", step=0.2).fit(X[TRAIN], Y[TRAIN])
-    assert len(model.fused_network_.fusions) >= 2
+    assert len(model.cascade_.stages) >= 2
     fused = model.temperature_
     network, readout = model.network_, model.readout_
     Z, classes = network.layers.new_samples(DRAWN)

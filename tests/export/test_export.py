@@ -94,7 +94,7 @@ def test_classes_of_few_samples(reduced: bool, kind: str, tmp_path: Path) -> Non
         found = export(model, tmp_path / "m.onnx", new, layers=layers)
         assert found.largest_difference < 0.1
         same_labels(model, tmp_path / "m.onnx", new)
-    first = next(model.network_.layers.passing())
+    first = next(model.network_.layers.iter_reusing_memory())
     assert isinstance(first, LowRankLayer)
     assert (model.network_.layers.space is not None) == reduced
     assert reduced == (not first.dense)
@@ -105,7 +105,7 @@ def test_an_exported_layer_is_the_layer() -> None:
     Z = torch.nn.functional.normalize(torch.from_numpy(X[:50]), dim=1)
     space = model.network_.layers.space
     Z = Z if space is None else space.rows(Z)[0]
-    for layer in model.network_.layers.passing():
+    for layer in model.network_.layers.iter_reusing_memory():
         path = layer.step * layer.coding.alpha
         made = ExportedLayer(layer, Sharpness(1.0), path, torch.float64)
         torch.testing.assert_close(made(Z), layer.move_samples(Z, 1.0), rtol=0, atol=1e-13)

@@ -330,7 +330,8 @@ def same_label_and_close(before: Tensor, values: Tensor, factor: Tensor) -> Tens
 def _error(change: Tensor, values: Tensor, factor: Tensor) -> Tensor:
     """The estimated error of values, (n, m), each row's: (n,)."""
     rounding = ROUNDING * values.abs().amax(dim=1).double().clamp(min=1)
-    return factor * (change.abs().amax(dim=1).double() + rounding)
+    error: Tensor = factor * (change.abs().amax(dim=1).double() + rounding)
+    return error
 
 
 def _nudged(features: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ LEADING = 0.25
 classes is left by a quarter of them, and hardly fewer by half of them."""
 
 LEAST_SHARE = 2.0**-18
-"""Classes of a smaller share in a sample are left out of it, which changes it by tens of roundings of
-float32: less than the network's labels are tested for, see `redunet.core.cascade.NUDGE`."""
+"""Classes of a smaller share in a sample are left out of it, which changes it by tens of roundings
+of float32: less than answers are tested for, see `redunet.core.cascade.NUDGE`."""
 
 
 class LeadingStack(NamedTuple):

@@ -82,7 +82,7 @@ class ReduNet:
         """Means of the classes after the last layer, in the scale of `last_moments`: (k, d)."""
         return self.layers.last_means
 
-    def transform(self, Z: Tensor, sharpness: Confidence) -> Tensor:
+    def transform(self, Z: Tensor, sharpness: Confidence, batch_bytes: int = BATCH_BYTES) -> Tensor:
         """Features of new samples.
 
         Parameters
@@ -91,6 +91,8 @@ class ReduNet:
             Samples on the unit sphere.
         sharpness : Sharpness or float
             λ, the confidence of the estimated memberships.
+        batch_bytes : int, default=2**26
+            About how much memory one batch may take beyond Z and the result.
 
         Returns
         -------
@@ -98,16 +100,18 @@ class ReduNet:
         """
         space = self.layers.space
         inside, outside = (Z.clone(), Z) if space is None else space.rows(Z)
-        for _ in self._move_(inside, sharpness):
+        for _ in self._move_(inside, sharpness, batch_bytes):
             pass
         return inside if space is None else space.put_back(inside, outside)
 
-    def memberships(self, Z: Tensor, sharpness: Confidence) -> Tensor:
+    def memberships(
+        self, Z: Tensor, sharpness: Confidence, batch_bytes: int = BATCH_BYTES
+    ) -> Tensor:
         """Estimated memberships of new samples at each layer.
 
         Parameters
         ----------
-        Z, sharpness
+        Z, sharpness, batch_bytes
             As for `transform`.
 
         Returns
@@ -116,15 +120,15 @@ class ReduNet:
         """
         space = self.layers.space
         inside = Z.clone() if space is None else space.rows(Z)[0]
-        out = list(self._move_(inside, sharpness))
+        out = list(self._move_(inside, sharpness, batch_bytes))
         return torch.stack(out) if out else Z.new_empty(0, len(Z), len(self.labels))
 
-    def _move_(self, Z: Tensor, sharpness: Confidence) -> Iterator[Tensor]:
+    def _move_(self, Z: Tensor, sharpness: Confidence, batch_bytes: int) -> Iterator[Tensor]:
         """Move samples, (n, s), in place, layer by layer; the memberships at each."""
         memory: Tensor | None = None
         for layer in self.layers.iter_reusing_memory():
             if memory is None:
-                rows = max(1, BATCH_BYTES // max(1, layer.sample_space(1).nbytes))
+                rows = max(1, batch_bytes // max(1, layer.sample_space(1).nbytes))
                 parts = torch.split(Z, rows)
                 memory = layer.sample_space(min(len(Z), rows))
             yield torch.cat(

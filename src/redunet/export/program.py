@@ -249,7 +249,7 @@ def _layers(model: ReduNetClassifier, form: Form) -> Layers:
     path = {block.middle: block.path for block in form.blocks}
     made = []
     if path:
-        for index, layer in enumerate(sequence.passing()):
+        for index, layer in enumerate(sequence.iter_reusing_memory()):
             if index in path:
                 made.append(ExportedLayer(layer, sharpness, path[index], form.dtype))
             if len(made) == len(path):

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from redunet.core.allocation import in_memory
 from redunet.core.calibration import DRAWN, best_temperature
-from redunet.core.construction import LayerStream
 from redunet.core.cascade import Acceptance, Cascade, OutputFunction
 from redunet.core.coarse_network import coarse_networks
+from redunet.core.construction import LayerStream
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.rejection import Residuals

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,17 +40,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "ranpac": {"n_projections": 20},
     "klda": {"n_projections": 20, "gamma": 0.5},
 }
-METHODS: list[tuple[str, dict[str, Any]]] = [
-    *((method, SMALL.get(method, {})) for method in CLOSED_FORMS),
-    ("qda", {"distance": "correlation"}),
-]
+METHODS: list[tuple[str, dict[str, Any]]] = [("lda", {}), ("klda", SMALL["klda"])]
+"""One without a feature map of its own, and one with."""
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [make(**SMALL.get(method, {})) for method, make in CLOSED_FORMS.items()]
-)
+@parametrize_with_checks([CLOSED_FORMS["qda"]()])  # type: ignore[untyped-decorator]
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
@@ -178,37 +173,11 @@ def test_a_loaded_model_goes_on_as_if_it_had_not_been_away(joint: Any, tmp_path:
     assert_same(model.partial_fit(X[~rows], y[~rows]), joint, tmp_path)
 
 
-def test_the_file_holds_the_moments_by_name_and_nothing_solved(joint: Any, tmp_path: Path) -> None:
-    joint.predict(NEW)
-    tensors, d = safetensors.torch.load(saved(joint, tmp_path)), joint.moments_.n_features
-    assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == {
-        "counts": (6,),
-        "sums": (6, d),
-        "second_moments": (6, d * (d + 1) // 2),
-    }
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.floats(0, 1, exclude_max=True), st.integers(1, 255))
-def test_a_damaged_file_is_refused_in_one_line(
-    tmp_path_factory: pytest.TempPathFactory, joint: Any, where: float, change: int
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "damaged"
-    joint.save(path)
-    data = bytearray(path.read_bytes())
-    data[int(where * len(data))] ^= change
-    path.write_bytes(data)
-    with pytest.raises(ModelFileError) as caught:
-        type(joint).load(path)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_file_of_another_method_is_refused(joint: Any, tmp_path: Path) -> None:
     joint.save(tmp_path / "rival")
     ReduNetClassifier(n_layers=1).fit(X, y).save(tmp_path / "network")
-    for make in {*CLOSED_FORMS.values()} - {type(joint)}:
-        with pytest.raises(ModelFileError, match=f"expected a model of {make.__name__}"):
-            make.load(tmp_path / "rival")
+    with pytest.raises(ModelFileError, match="expected a model of Ridge"):
+        CLOSED_FORMS["ridge"].load(tmp_path / "rival")
     with pytest.raises(ModelFileError, match=f"expected a model of {type(joint).__name__}"):
         type(joint).load(tmp_path / "network")
     with pytest.raises(ModelFileError, match="expected the settings n_layers, eps"):
@@ -235,27 +204,12 @@ ALL_PENALTIES = PENALTIES | {
 }
 
 BAD_SETTINGS = [
-    *(
-        (method, name, value)
-        for method, name in ALL_PENALTIES.items()
-        for value in (0, -1.0, math.nan, math.inf, "much", None, True, 1j)
-    ),
-    ("lda", "shrinkage", 1.5),
-    ("qda", "shrinkage", 1.5),
+    *(("lda", "shrinkage", value) for value in (0, 1.5, math.nan, "much", True)),
     ("qda", "distance", "euclid"),
-    ("slda", "shrinkage", 1.5),
-    ("klda", "gamma", 0),
-    ("fecam", "tukey", "yes"),
-    *(
-        (method, name, value)
-        for method in ("ranpac", "klda")
-        for name, value in (("n_projections", 0), ("n_projections", 2.5), ("seed", -1))
-    ),
-    *(
-        (method, name, value)
-        for method in CLOSED_FORMS
-        for name, value in (("normalize", "l2"), ("features", "lift"), ("device", "abacus"))
-    ),
+    ("klda", "n_projections", 2.5),
+    ("lda", "normalize", "l2"),
+    ("lda", "features", "lift"),
+    ("lda", "device", "abacus"),
 ]
 
 
@@ -273,7 +227,7 @@ def test_a_bad_setting_is_one_line_and_changes_nothing(
     assert saved(model.set_params(**{name: good}), tmp_path) == before
 
 
-def test_settings_take_effect_at_the_next_predictor() -> None:
+def test_settings_take_effect_at_the_next_use() -> None:
     for method, name in ALL_PENALTIES.items():
         small = SMALL.get(method, {})
         model = CLOSED_FORMS[method](**{name: 0.01, **small}).fit(X, y)

@@ -26,7 +26,6 @@ from redunet.core.covariance import LEAST_VARIANCE, in_float64, scatters
 from redunet.core.grid import GRID, unit_rows
 from redunet.estimators import LinearDiscriminant, NearestMean, QuadraticDiscriminant, Ridge
 from redunet.estimators.inputs import InputPipeline
-from redunet.estimators.quadratic_discriminant import quadratic_discriminant
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -188,20 +187,6 @@ def test_statistics_by_hand() -> None:
     first, second = scatters(S, means, moments.counts)
     np.testing.assert_allclose(first, [[0.18, -0.06], [-0.06, 0.02]], atol=2.0**-18)
     assert not second.any()
-
-
-def test_scale_does_not_matter() -> None:
-    """Moments of vectors a thousand times shorter give the same labels and shapes."""
-    X, y, _ = unequal()
-    moments = QuadraticDiscriminant().fit(X, y).moments_
-    means, S = in_float64(moments)
-    stack, how = list(S), (moments.counts, 0.1, "gaussian")
-    plain = quadratic_discriminant(stack, means, *how)
-    small = quadratic_discriminant([A / 1e6 for A in stack], means / 1e3, *how)
-    np.testing.assert_allclose(small.factors * 1e3, plain.factors, atol=1e-9)
-    Z = unit_rows(torch.from_numpy(X))
-    shift = small.scores(Z / 1e3) - plain.scores(Z)  # one constant: the change of volume
-    np.testing.assert_allclose(shift, 9 * np.log(1e3), rtol=1e-7)
 
 
 def test_the_smallest_regularisation_stays_above_the_grid() -> None:

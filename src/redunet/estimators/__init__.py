@@ -18,13 +18,15 @@ from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.closed_forms import (
+    LinearDiscriminant,
+    NearestMean,
+    PairwiseDiscriminant,
+    QuadraticDiscriminant,
+    Ridge,
+)
 from redunet.estimators.ensemble import EnsembleClassifier
-from redunet.estimators.linear_discriminant import LinearDiscriminant
 from redunet.estimators.model_file import Model
-from redunet.estimators.nearest_mean import NearestMean
-from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
-from redunet.estimators.quadratic_discriminant import QuadraticDiscriminant
-from redunet.estimators.ridge import Ridge
 
 __all__ = [
     "CLOSED_FORM",

@@ -19,11 +19,10 @@ from redunet.errors import ModelFileError, SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
+from redunet.estimators.closed_forms import PairwiseDiscriminant, Ridge
 from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
-from redunet.estimators.pairwise_discriminant import PairwiseDiscriminant
 from redunet.estimators.protocol import copied
-from redunet.estimators.ridge import Ridge
 from redunet.estimators.settings import InputSettings, parse_memory, resolve_device
 from redunet.estimators.state import State
 from redunet.features import FeatureMap, Together

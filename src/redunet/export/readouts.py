@@ -10,7 +10,7 @@ from redunet.core.local_discriminant import LocalDiscriminant
 from redunet.core.pairwise import PairwiseDiscriminant
 from redunet.core.readouts import CodingLength, LeastSquares, NearestSubspace
 from redunet.errors import SettingsError
-from redunet.estimators.nearest_mean import NearestMeanScores
+from redunet.estimators.closed_forms import NearestMeanScores
 from redunet.export.network import columns_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from redunet.core.moments import ClassMoments
 from redunet.core.readouts import LeastSquares
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.ridge import ridge_without_intercept
 from redunet.features import FeatureMap
 from redunet.validation import checked_number
+from redunet_lab.closed_forms.regression import ridge_without_intercept
 
 
 class AIR(ClosedForm):

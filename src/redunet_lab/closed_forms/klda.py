@@ -9,7 +9,7 @@ from typing import Any
 from redunet.core import readouts
 from redunet.core.moments import ClassMoments
 from redunet.estimators.closed_form import ClosedForm
-from redunet.estimators.linear_discriminant import linear_discriminant
+from redunet.estimators.closed_forms import linear_discriminant
 from redunet.features import FeatureMap, Fourier
 from redunet.validation import checked_number, whole_number
 

@@ -29,7 +29,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = (
-    "tests/cli/test_fuzz.py",
     "tests/cli/test_interrupts.py",
     "tests/distributed/test_flower",
     "tests/fuzz/",

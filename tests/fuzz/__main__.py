@@ -22,9 +22,7 @@ from tests.fuzz import (
     operations,
     reading,
     receipts,
-    requests,
     serving,
-    unlabelled,
     writing,
 )
 
@@ -54,13 +52,11 @@ ATTACKS: dict[str, tuple[int, Callable[[int, int], list[str]]]] = {
     "interruptions at a bytecode": (10_000, interruptions.interrupt),
     "interruptions while loading": (1_000, interruptions.interrupt_loading),
     "operations compared with joint training": (100_000, operations.operate),
-    "self-labelled samples": (5_000, unlabelled.self_label),
     "SIGINT of learn": (1_000, interrupts.sigint_storm),
     "SIGKILL and SIGINT of learn and forget": (1_000, storm("command_storm")),
     "SIGKILL and SIGINT of tune and calibrate": (400, storm("choice_storm")),
     "SIGKILL while writing": (1_000, storm("kill_storm")),
     "SIGKILL of serve": (50, serving.kill),
-    "HTTP requests of odd shapes": (10_000, requests.ask),
     "requests of eight clients": (1_000, serving.interleave),
     "turns at a lock": (20_000, storm("lock_storm")),
     "writers of one file": (1_000, storm("overwrite_storm")),

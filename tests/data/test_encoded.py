@@ -171,20 +171,19 @@ def test_vectors_of_another_encoder_are_refused(
         said = refused(command, model, tables["other"])
         assert said.startswith("expected vectors of the encoder tiny (sha256 ")
         assert "got those of other (sha256 " in said
-        assert "encode the data with tiny, or learn it in a model of its own" in said
+        assert "name the same encoder with --encoder, or learn it in a model of its own" in said
         said = refused(command, model, data, "--encoder", other)
         assert said.startswith("expected the encoder tiny (sha256 ")
         said = refused(command, model, data)
-        assert ("name the folder of tiny with --encoder" in said) or "or name an encoder" in said
+        assert ("the same encoder with --encoder" in said) or "or name an encoder" in said
     np.savez(tmp_path / "plain.npz", X=open_encoder(tiny)(TEXTS), y=LABELS)
     said = refused("learn", model, tmp_path / "plain.npz")
-    assert "which does not say whose vectors it holds: pass what `redunet encode` writes" in said
+    assert "got some that name none" in said
     done("predict", model, tmp_path / "plain.npz")
     assert model.read_bytes() == before
     done("learn", tmp_path / "plain", tmp_path / "plain.npz")
     said = refused("learn", tmp_path / "plain", tables["tiny"])
-    assert "of the encoder tiny (sha256 " in said
-    assert "learn it in a model of its own" in said
+    assert "expected vectors that name no encoder, got those of tiny (sha256 " in said
     assert "leave it out, or make a new model" in refused(
         "predict", tmp_path / "plain", data, "--encoder", tiny
     )

@@ -382,13 +382,9 @@ def test_a_sample_is_in_a_receipt_as_often_as_it_was_withdrawn(path: Path, tmp_p
     assert matched(0, 1, 1, 2) == {"line": 1, "samples": 4}
     assert matched(1, 2, 1) == {"line": 1, "samples": 3}
     assert matched(2) == {"line": 1, "samples": 1}
-    for wrong, times, given in (((0, 0, 0), 1, 3), ((1,), 2, 1), ((0, 1, 1, 1), 2, 3)):
-        with pytest.raises(
-            DataError, match=f"withdrew one of the samples {times} times, and it is given {given} "
-        ):
+    for wrong in ((0, 0, 0), (1,), (0, 1, 1, 1), (2, 9)):
+        with pytest.raises(DataError, match=f"expected all {len(wrong)} samples in one receipt"):
             matched(*wrong)
-    with pytest.raises(DataError, match="expected all 2 samples in one receipt"):
-        matched(2, 9)
 
 
 def rewritten(log: Path, number: int, change: Callable[[dict[str, Any]], object]) -> None:

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
-from redunet.data.matching import at, label_type, labels_like, read, samples_for
+from redunet.data.matching import at, label_type, labels_of_batch, read, samples_for
 from redunet.data.source import Batch, ReadOptions, Source
-from redunet.errors import DataError, FileAccessError, ReduNetError
+from redunet.errors import FileAccessError, ReduNetError
 from redunet.estimators import Estimator, MomentEstimator
 from redunet.progress import Progress, silent
 
@@ -77,9 +77,7 @@ def labelled_batches(
 def labels_of(source: Source, batch: Batch, kind: type | None) -> NDArray[Any]:
     """The labels of a batch, of a type where there is one to follow."""
     with at(source, batch):
-        if batch.y is None:
-            raise DataError("expected labels, got none: name them with --label")
-        return labels_like(batch.y, kind)
+        return labels_of_batch(batch, kind)
 
 
 def kind_of(labels: NDArray[Any]) -> type:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from redunet.data.matching import at, open_all, read, samples_for, without_name_warnings
+from redunet.data.matching import all_samples, open_all, without_name_warnings
 from redunet.data.result import Result
 from redunet.data.source import ReadOptions, Source
 from redunet.estimators import Estimator, load
@@ -55,11 +53,7 @@ def export(
     if data:
         taking = over_vectors(model) if without_features else model
         sources = open_all(data, options, taking)
-        parts = []
-        for source, batch in read(sources, "reading", lambda what, share: progress(what, 0.0)):
-            with at(source, batch):
-                parts.append(taking._rows_to_predict(taking._fitted(), samples_for(taking, batch)))
-        X = np.concatenate(parts)
+        X, _ = all_samples(taking, sources, progress, labels=False)
     with without_name_warnings():
         made = write(
             model,

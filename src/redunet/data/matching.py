@@ -94,26 +94,17 @@ def check_encoder(known: EncoderId | None, source: Source, changing: bool = Fals
     found = source.encoder
     if found == known:
         return
+    asked = "vectors that name no encoder" if known is None else f"vectors of the encoder {known}"
     if known is not None and source.holds != "vectors":
         raise DataError(
-            f"expected vectors of the encoder {known}, got {source.holds} in {source.path}: "
-            f"name the encoder's folder with --encoder"
+            f"expected {asked}, got {source.holds} in {source.path}: name the encoder's folder "
+            f"with --encoder"
         )
-    if found is not None and known is not None:
+    if changing or None not in (found, known):
+        got = "some that name none" if found is None else f"those of {found}"
         raise DataError(
-            f"expected vectors of the encoder {known}, got those of {found} in {source.path}: "
-            f"encode the data with {known.name}, or learn it in a model of its own"
-        )
-    if changing and found is None:
-        raise DataError(
-            f"expected vectors of the encoder {known}, got {source.path}, which does not say whose "
-            f"vectors it holds: pass what `redunet encode` writes, or name the folder of "
-            f"{known.name if known else 'it'} with --encoder for texts and images"
-        )
-    if changing:
-        raise DataError(
-            f"expected vectors like those learnt before, which do not say whose they are, got "
-            f"{source.path} of the encoder {found}: learn it in a model of its own"
+            f"expected {asked}, got {got} in {source.path}: pass what `redunet encode` writes, name "
+            f"the same encoder with --encoder, or learn it in a model of its own"
         )
 
 
@@ -148,6 +139,28 @@ def read(
 def samples_for(model: Estimator, batch: Batch) -> NDArray[Any]:
     """Samples as the model takes them: in rows, unless its feature map knows their shape."""
     return batch.X.reshape(len(batch.X), -1) if model.features is None else batch.X
+
+
+def all_samples(
+    model: Estimator, sources: Sequence[Source], progress: Progress, labels: bool = True
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """All samples, (n, values), checked part by part, and their labels, (n,) or none."""
+    X, y = [], [np.empty(0, dtype=np.int64)][labels:]
+    for source, batch in read(sources, "reading", lambda what, share: progress(what, 0.0)):
+        with at(source, batch):
+            X.append(model._rows_to_predict(model._fitted(), samples_for(model, batch)))
+            if labels:
+                y.append(labels_of_batch(batch, label_type(model)))
+    if not X:
+        raise DataError("expected samples, got none")
+    return np.concatenate(X), np.concatenate(y)
+
+
+def labels_of_batch(batch: Batch, kind: type | None) -> NDArray[Any]:
+    """The labels of a batch, of a type where there is one to follow."""
+    if batch.y is None:
+        raise DataError("expected labels, got none: name them with --label")
+    return labels_like(batch.y, kind)
 
 
 def label_type(model: Estimator) -> type:

@@ -8,11 +8,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from redunet.data.matching import at, label_type, labels_like, open_all, read, samples_for
+from redunet.data.matching import at, label_type, labels_of_batch, open_all, read, samples_for
 from redunet.data.prediction_file import Write
 from redunet.data.result import Result
 from redunet.data.source import ReadOptions, listed
-from redunet.errors import DataError
 from redunet.estimators import Estimator
 from redunet.estimators.doubts import doubts
 from redunet.progress import Progress, silent
@@ -98,35 +97,31 @@ def evaluate(
     for source, batch in read(sources, "labelling", progress):
         with at(source, batch):
             labels = model.predict(samples_for(model, batch))
-            if batch.y is None:
-                raise DataError("expected labels, got none: name them with --label")
-            true = labels_like(batch.y, kind).tolist()
+            true = labels_of_batch(batch, kind).tolist()
         pairs.update(zip(true, labels.tolist(), strict=True))
     return Result.of(_scores(model, pairs), sources, [*_strangers(model, pairs), *doubts(model)])
 
 
 def _scores(model: Estimator, pairs: Pairs) -> dict[str, Any]:
-    total = sum(pairs.values())
     names = sorted({*model.classes_.tolist(), *(true for true, _ in pairs)})
     matrix = [[pairs[true, given] for given in names] for true in names]
-    rows = []
-    for index, label in enumerate(names):
-        hits, of_class = matrix[index][index], sum(matrix[index])
-        given = sum(row[index] for row in matrix)
-        rows.append(
-            {
-                "class": label,
-                "samples": of_class,
-                "correct": hits,
-                "recall": hits / of_class if of_class else None,
-                "precision": hits / given if given else None,
-            }
-        )
-    hits = sum(matrix[index][index] for index in range(len(names)))
+    samples = [sum(row) for row in matrix]
+    given = [sum(column) for column in zip(*matrix, strict=True)]
+    hits = [pairs[name, name] for name in names]
+    rows = [
+        {
+            "class": name,
+            "samples": of_class,
+            "correct": correct,
+            "recall": correct / of_class if of_class else None,
+            "precision": correct / as_class if as_class else None,
+        }
+        for name, of_class, as_class, correct in zip(names, samples, given, hits, strict=True)
+    ]
     return {
-        "accuracy": hits / total,
-        "samples": total,
-        "correct": hits,
+        "accuracy": sum(hits) / sum(samples),
+        "samples": sum(samples),
+        "correct": sum(hits),
         "classes": rows,
         "labels": names,
         "confusion": matrix,

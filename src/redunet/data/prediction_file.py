@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from redunet.errors import DataError
@@ -29,14 +27,14 @@ Cell = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Columns:
-    """What is written of each sample: the best labels with their scores, or all scores.
+    """The columns of a table of predictions.
 
     Parameters
     ----------
     classes : array of shape (k,)
         In the order of the scores.
     top : int, default=1
-        How many labels, the best first.
+        How many labels, the best first, each with its score.
     every : bool, default=False
         Whether the scores of all classes follow.
     threshold : float, default=None
@@ -51,47 +49,47 @@ class Columns:
 
     def names(self) -> list[str]:
         """Headings: label, score, label_2, score_2, ..., rejected, novelty, score_CLASS, ..."""
-        ranks = ["", *(f"_{rank}" for rank in range(2, self._top() + 1))]
+        ranks = ["", *(f"_{rank}" for rank in range(2, min(self.top, len(self.classes)) + 1))]
         best = [name for rank in ranks for name in (f"label{rank}", f"score{rank}")]
         novel = [] if self.threshold is None else ["rejected", "novelty"]
-        every = [f"score_{label}" for label in self._labels() if self.every]
+        every = [f"score_{label}" for label in self.classes.tolist() if self.every]
         return ["sample", *best, *novel, *every]
 
     def rows(
         self, names: Sequence[str], scores: NDArray[Any], novelty: NDArray[Any] | None
     ) -> Iterator[list[Any]]:
         """The values of each sample, in the order of the headings."""
-        labels = self._labels()
-        best = np.argsort(-scores, axis=1, kind="stable")[:, : self._top()]
-        values = [None] * len(scores) if novelty is None else novelty.tolist()
+        labels = self.classes.tolist()
+        values = np.zeros(len(scores)) if novelty is None else novelty
         for name, order, row, value in zip(
-            names, best.tolist(), scores.tolist(), values, strict=True
+            names, best(scores, self.top).tolist(), scores.tolist(), values.tolist(), strict=True
         ):
             rejected = self.threshold is not None and value > self.threshold
-            pairs = [
-                cell
-                for index in order
-                for cell in (None if rejected else labels[index], row[index])
-            ]
+            pairs = [(None if rejected else labels[index], row[index]) for index in order]
             novel = [] if self.threshold is None else [rejected, value]
-            yield [name, *pairs, *novel, *(row if self.every else ())]
-
-    def _labels(self) -> list[Any]:
-        labels: list[Any] = self.classes.tolist()
-        return labels
-
-    def _top(self) -> int:
-        return min(self.top, len(self.classes))
+            yield [name, *(cell for pair in pairs for cell in pair), *novel, *row * self.every]
 
 
-Writer = Callable[[IO[bytes], Columns], AbstractContextManager[Write]]
-"""Opens a table of predictions in a file."""
+def best(scores: NDArray[Any], top: int) -> NDArray[np.intp]:
+    """The places of the highest scores of each sample, (n, top), the best first.
+
+    Examples
+    --------
+    >>> best(np.array([[0.1, 0.6, 0.3], [0.5, 0.5, 0.0]]), 2).tolist()
+    [[1, 2], [0, 1]]
+    """
+    order: NDArray[np.intp]
+    if top == 1:
+        order = scores.argmax(axis=1)[:, None]
+    else:
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+    return order
 
 
 @contextmanager
 def predictions_file(path: Path, columns: Columns, cell: Cell = csv_cell) -> Iterator[Write]:
-    """A file of predictions, whose ending says how; it is there when all are written."""
-    writers: dict[str, Writer] = {
+    """Open a file of predictions, whose ending says how; it is there when all are written."""
+    writers: dict[str, Callable[[IO[bytes], Columns], AbstractContextManager[Write]]] = {
         ".csv": partial(csv_lines, cell=cell),
         ".parquet": _parquet,
         ".jsonl": json_lines,
@@ -105,14 +103,19 @@ def predictions_file(path: Path, columns: Columns, cell: Cell = csv_cell) -> Ite
 
 @contextmanager
 def csv_lines(file: IO[bytes], columns: Columns, cell: Cell = csv_cell) -> Iterator[Write]:
-    """A table with a row for each sample."""
+    """Write a row for each sample."""
 
     class Text:
         def write(self, line: str) -> int:
             return file.write(line.encode())
 
+    def value(given: Any) -> Any:
+        if isinstance(given, bool):
+            return "yes" if given else "no"
+        return cell(given) if isinstance(given, str) else given
+
     table = csv.writer(Text(), lineterminator="\n")
-    headings = [[cell(name) for name in columns.names()]]
+    headings = [list(map(value, columns.names()))]
 
     def write(
         names: Sequence[str], scores: NDArray[Any], novelty: NDArray[Any] | None = None
@@ -121,24 +124,18 @@ def csv_lines(file: IO[bytes], columns: Columns, cell: Cell = csv_cell) -> Itera
         while headings:
             table.writerow(headings.pop())
         for row in columns.rows(names, scores, novelty):
-            table.writerow([_csv_value(value, cell) for value in row])
+            table.writerow(map(value, row))
         file.flush()
 
     yield write
 
 
-def _csv_value(value: Any, cell: Cell) -> Any:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return cell(value) if isinstance(value, str) else value
-
-
 @contextmanager
 def json_lines(file: IO[bytes], columns: Columns) -> Iterator[Write]:
-    """One object a sample; the scores of all classes are an object in it."""
-    keys = columns.names()
+    """Write an object for each sample; the scores of all classes are an object in it."""
     classes = [str(label) for label in columns.classes.tolist()]
-    first = len(keys) - len(classes) if columns.every else len(keys)
+    keys = columns.names()
+    first = len(keys) - len(classes) * columns.every
 
     def write(
         names: Sequence[str], scores: NDArray[Any], novelty: NDArray[Any] | None = None
@@ -155,15 +152,17 @@ def json_lines(file: IO[bytes], columns: Columns) -> Iterator[Write]:
 
 @contextmanager
 def _parquet(file: IO[bytes], columns: Columns) -> Iterator[Write]:
+    import pyarrow as pa
+    import pyarrow.parquet
+
     label_type = pa.int64() if columns.classes.dtype.kind in "iu" else pa.string()
 
     def kind(name: str) -> Any:
-        if name == "rejected":
-            return pa.bool_()
+        if name in ("sample", "rejected"):
+            return pa.string() if name == "sample" else pa.bool_()
         return pa.float64() if name.startswith(("score", "novelty")) else label_type
 
-    sample, *others = columns.names()
-    schema = pa.schema([(sample, pa.string()), *((name, kind(name)) for name in others)])
+    schema = pa.schema([(name, kind(name)) for name in columns.names()])
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
 
         def write(

@@ -8,23 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from redunet.data.matching import (
-    at,
-    label_type,
-    labels_like,
-    open_all,
-    read,
-    samples_for,
-    without_name_warnings,
-)
+from redunet.data.matching import all_samples, open_all, without_name_warnings
 from redunet.data.result import Result
 from redunet.data.source import ReadOptions, Source
 from redunet.environment import environment
-from redunet.errors import DataError, SettingsError
-from redunet.estimators import Estimator, ReduNetClassifier, load
+from redunet.errors import SettingsError
+from redunet.estimators import ReduNetClassifier, load
 from redunet.estimators.candidates import SEARCHED
 from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder, write_bytes
@@ -79,7 +68,7 @@ def tune(
 
     def tuned(model: ReduNetClassifier) -> ReduNetClassifier:
         sources.extend(open_all(data, options, model))
-        X, y = _everything(model, sources, progress)
+        X, y = all_samples(model, sources, progress)
         with without_name_warnings():
             return model.tune(X, y, budget=budget, search=search, progress=progress)
 
@@ -148,20 +137,3 @@ def record_of(found: Mapping[str, Any], out: Path, command: str | None) -> dict[
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
     write_bytes(make_folder(out) / "tune.json", text.encode() + b"\n")
     return record
-
-
-def _everything(
-    model: Estimator, sources: Sequence[Source], progress: Progress
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """All samples, (n, values), and their labels."""
-    kind, state = label_type(model), model._fitted()
-    rows, labels = [], []
-    for source, batch in read(sources, "reading", lambda what, share: progress(what, 0.0)):
-        with at(source, batch):
-            if batch.y is None:
-                raise DataError("expected labels, got none: name them with --label")
-            rows.append(model._rows_to_predict(state, samples_for(model, batch)))
-            labels.append(labels_like(batch.y, kind))
-    if not rows:
-        raise DataError("expected validation samples, got none")
-    return np.concatenate(rows), np.concatenate(labels)

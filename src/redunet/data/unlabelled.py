@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from redunet.data.matching import at, check_finite, open_all, read, samples_for
+from redunet.data.matching import all_samples, open_all
 from redunet.data.result import Result, counted
 from redunet.data.source import ReadOptions, Source
 from redunet.errors import DataError, SettingsError
@@ -53,7 +49,7 @@ def learn_unlabelled(
 
     def learnt(model: ReduNetClassifier) -> ReduNetClassifier:
         sources.extend(open_all(data, options, model, changing=True))
-        X = _together(model, sources, progress)
+        X = all_samples(model, sources, progress, labels=False)[0]
         given.append(len(X))
         return model.learn_unlabelled(X, sources[0].columns)
 
@@ -116,10 +112,9 @@ def calibrate(
 
     def calibrated(model: ReduNetClassifier) -> ReduNetClassifier:
         sources.extend(open_all(data, options, model))
-        X = _together(model, sources, progress)
+        X = all_samples(model, sources, progress, labels=False)[0]
         given.append(len(X))
-        with at(sources[0], next(sources[0].batches())):
-            return model.calibrate_rejection(X)
+        return model.calibrate_rejection(X)
 
     change = transaction(path, lambda: network(load(path, device, memory)), calibrated, tell=tell)
     thresholds = [
@@ -146,14 +141,3 @@ def network(model: Estimator) -> ReduNetClassifier:
             f"say how novel samples are"
         )
     return model
-
-
-def _together(model: Estimator, sources: Sequence[Source], progress: Progress) -> NDArray[Any]:
-    """All samples, checked part by part, so that an error says where it is."""
-    parts = []
-    for source, batch in read(sources, "reading", progress):
-        with at(source, batch):
-            rows = samples_for(model, batch)
-            check_finite(rows)
-            parts.append(rows)
-    return np.concatenate(parts)

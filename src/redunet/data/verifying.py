@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from redunet.safety.journal import CHANGE, DONE, NOT_DONE, UNKNOWN, Journal, Lin
 from redunet.safety.receipts import sample_hashes
 from redunet.safety.signatures import public_key, signed_by
 from redunet.safety.untrusted import file_sha256
-
-Found = dict[str, Any]
 
 _OF_COPIES = ("file", "sha256", "what")
 
@@ -60,22 +57,24 @@ def verify(
     """
     options = options or ReadOptions()
     model, present = load(path), file_sha256(path)
-    hashes = _hashes(model, withdrawn, salt, options) if withdrawn else None
+    hashes = _hashes(model, withdrawn, salt, options) if withdrawn else Counter[str]()
     journal = Journal(log)
-    lines, signers, matching = list[Line](), list[str | None](), list[Found]()
+    lines, signers, holding = list[Line](), list[str | None](), list[int]()
     for line in journal.read():
         signers.append(_checked_signature(line, key))
-        if hashes is not None and (match := _match(line, hashes)) is not None:
-            matching.append(match)
-        lines.append(_without_hashes(line))
-        del line  # it may be long
+        gone = Counter(_checked_hashes(line))
+        if hashes and all(gone[one] == times for one, times in hashes.items()):
+            holding.append(_number(line))
+        lines.append(line)
+        del gone
     if not lines:
         raise DataError(f"expected receipts in {log}, got none: name another file")
     # One that is open was left by a process that ended: the file says what became of it.
     receipts = [(line, outcome or closing(line, present)) for line, outcome in _changes(lines, log)]
-    _check_present(receipts, present, path)
+    made = [line for line, outcome in receipts if outcome != NOT_DONE]
+    _check_present(made, present, path)
     after = [line.body["after"] for line, outcome in receipts if outcome == DONE]
-    found = {
+    found: dict[str, Any] = {
         "log": str(log),
         "model": str(path),
         "receipts": [_row(line, outcome) for line, outcome in receipts],
@@ -85,30 +84,50 @@ def verify(
         "unfinished": journal.unfinished,
         "signers": sorted({one for one in signers if one is not None}),
         "sha256": present,
-        "unchanged_since": bool(after) and present == after[-1],
-        "copies": _copies(receipts),
+        "unchanged_since": present in after[-1:],
+        "copies": _copies(made),
         "still_holds": receipts[-1][0].body["feature_map"]["still_holds"],
+        "rebuilt": bool(data),
     }
-    if hashes is not None:
-        found["withdrawn"] = _matched(receipts, hashes, matching, log)
+    if hashes:
+        number = next((_number(line) for line in made if _number(line) in holding), None)
+        if number is None:
+            raise DataError(
+                f"expected all {hashes.total():,} samples in one receipt of {log} under this salt, "
+                f"each as often as it was withdrawn, got none: other samples, or another salt"
+            )
+        found["withdrawn"] = {"line": number, "samples": hashes.total()}
     if data:
         _check_rebuilt(model, path, data, options, progress)
-    elif not any(present in (one.body["before"], one.body["after"]) for one, _ in receipts):
+    elif not any(present in (line.body["before"], line.body["after"]) for line, _ in receipts):
         raise ModelFileError(
             f"{path} is the file of no line of {log}: it is another model, or has changed since, "
             f"such as by learning; then pass all remaining data with --data"
         )
-    found["rebuilt"] = bool(data)
     return Result.of(found, (), _notes(found, model))
 
 
-def _without_hashes(line: Line) -> Line:
-    """A line without the hashes of samples, of which it may have millions; checked."""
+def _number(line: Line) -> int:
+    """The number of a line, from 1."""
+    return int(line.body["number"]) + 1
+
+
+def _checked_signature(line: Line, key: Path | None) -> str | None:
+    by = signed_by(line)
+    if key is not None and by != public_key(key):
+        what = "is not signed" if by is None else f"is signed with another key, {by}"
+        raise DataError(f"line {_number(line)} of the log {what}")
+    return by
+
+
+def _checked_hashes(line: Line) -> list[str]:
+    """The hashes of samples in a line, taken out; an error unless it has what receipts have."""
     body = line.body
     if body["kind"] != CHANGE:
-        return line
+        return []
     try:
         withdrawn = body["withdrawn"]
+        hashes: list[str] = withdrawn.pop("hashes", [])
         sound = (
             isinstance(body["time"], str)
             and withdrawn["by"] in ("class", "sample")
@@ -118,17 +137,16 @@ def _without_hashes(line: Line) -> Line:
             )
             and all(isinstance(one[name], str) for one in body["superseded"] for name in _OF_COPIES)
             and isinstance(body["feature_map"]["still_holds"], str | None)
-            and all(isinstance(one, str) for one in withdrawn.get("hashes", ()))
+            and all(isinstance(one, str) for one in hashes)
         )
     except (LookupError, TypeError, AttributeError):
         sound = False
     if not sound:
         raise DataError(
-            f"line {body['number'] + 1} of the log is no receipt: it does not say what was "
-            f"withdrawn, as redunet's lines do; name another file, or take another copy"
+            f"line {_number(line)} of the log is no receipt: it does not say what was withdrawn, "
+            f"as redunet's lines do; name another file, or take another copy"
         )
-    few = {"by": withdrawn["by"], "classes": withdrawn["classes"]}
-    return replace(line, body={**body, "withdrawn": few})
+    return hashes
 
 
 def _changes(lines: list[Line], log: Path) -> list[tuple[Line, str | None]]:
@@ -137,30 +155,21 @@ def _changes(lines: list[Line], log: Path) -> list[tuple[Line, str | None]]:
     for line in lines:
         if line.body["kind"] != CHANGE and line.body["change"] not in known:
             raise DataError(
-                f"{log}, line {line.body['number'] + 1} is about a change that is not in the log: "
+                f"{log}, line {_number(line)} is about a change that is not in the log: "
                 f"take another copy"
             )
     return changes(lines)
 
 
-def _checked_signature(line: Line, key: Path | None) -> str | None:
-    by = signed_by(line)
-    if key is not None and by != public_key(key):
-        what = "is not signed" if by is None else f"is signed with another key, {by}"
-        raise DataError(f"line {line.body['number'] + 1} of the log {what}")
-    return by
-
-
-def _check_present(receipts: Sequence[tuple[Line, str]], present: str, path: Path) -> None:
+def _check_present(made: Sequence[Line], present: str, path: Path) -> None:
     """Raise an error where the present file holds what was withdrawn."""
-    for line, outcome in reversed(receipts):
-        body, number = line.body, line.body["number"] + 1
-        if body["after"] == present and outcome != NOT_DONE:
+    for line in reversed(made):
+        if line.body["after"] == present:
             return
-        if body["before"] == present and outcome != NOT_DONE:
+        if line.body["before"] == present:
             raise ModelFileError(
-                f"{path} is the file before the withdrawal of line {number}: what was withdrawn "
-                f"is in it, because an earlier copy was put back or it was learnt again"
+                f"{path} is the file before the withdrawal of line {_number(line)}: what was "
+                f"withdrawn is in it, because an earlier copy was put back or it was learnt again"
             )
 
 
@@ -173,7 +182,9 @@ def _check_rebuilt(
     apply_batches("learning", rebuilt, sources, progress=progress, kind=label_type(model))
     if rebuilt.moments_ == model.moments_:
         return
-    mine, theirs = _counts(model), _counts(rebuilt)
+    mine, theirs = (
+        dict(zip(one.moments_, one.moments_.counts, strict=True)) for one in (model, rebuilt)
+    )
     differ = [label for label in {**mine, **theirs} if mine.get(label) != theirs.get(label)]
     what = "the samples differ"
     if differ:
@@ -186,10 +197,6 @@ def _check_rebuilt(
     )
 
 
-def _counts(model: Estimator) -> dict[Any, int]:
-    return dict(zip(model.moments_, model.moments_.counts, strict=True))
-
-
 def _hashes(
     model: Estimator, withdrawn: Sequence[Path], salt: str | None, options: ReadOptions
 ) -> Counter[str]:
@@ -199,55 +206,14 @@ def _hashes(
     except ValueError:
         raise DataError("expected the salt that unlearn printed, in hexadecimal") from None
     sources = open_all(withdrawn, options, model, changing=True)
-    kind = label_type(model)
-    return Counter(
-        one
-        for _, _, X, y in labelled_batches(model, sources, kind, "hashing")
-        for one in sample_hashes(X, y, str(salt))
-    )
+    batches = labelled_batches(model, sources, label_type(model), "hashing")
+    return Counter(one for _, _, X, y in batches for one in sample_hashes(X, y, str(salt)))
 
 
-def _match(line: Line, hashes: Counter[str]) -> Found | None:
-    """How often samples are in a receipt; None where one of them is not in it at all."""
-    listed = line.body.get("withdrawn", {}).get("hashes", ())
-    times = Counter(one for one in listed if one in hashes)
-    if len(times) < len(hashes):
-        return None
-    return {
-        "line": line.body["number"] + 1,
-        "samples": hashes.total(),
-        "differ": [(hashes[one], n) for one, n in times.items() if hashes[one] != n],
-    }
-
-
-def _matched(
-    receipts: Sequence[tuple[Line, str]],
-    hashes: Counter[str],
-    matching: Sequence[Found],
-    log: Path,
-) -> Found:
-    """The receipt that samples are in, each as often as it was withdrawn."""
-    carried_out = {line.body["number"] + 1 for line, outcome in receipts if outcome != NOT_DONE}
-    found = [one for one in matching if one["line"] in carried_out]
-    for one in found:
-        if not one["differ"]:
-            return {"line": one["line"], "samples": one["samples"]}
-    for one in found:
-        given, times = one["differ"][0]
-        raise DataError(
-            f"line {one['line']} of {log} withdrew one of the samples {times:,} times, and it is "
-            f"given {given:,} times: give each as often as it was withdrawn"
-        )
-    raise DataError(
-        f"expected all {hashes.total():,} samples in one receipt of {log} under this salt, got "
-        f"none: other samples, or another salt"
-    )
-
-
-def _row(line: Line, outcome: str) -> Found:
+def _row(line: Line, outcome: str) -> dict[str, Any]:
     body = line.body
     return {
-        "line": body["number"] + 1,
+        "line": _number(line),
         "time": body["time"],
         "by": body["withdrawn"]["by"],
         "classes": body["withdrawn"]["classes"],
@@ -257,19 +223,13 @@ def _row(line: Line, outcome: str) -> Found:
     }
 
 
-def _copies(receipts: Sequence[tuple[Line, str]]) -> list[Found]:
+def _copies(made: Sequence[Line]) -> list[dict[str, Any]]:
     """Copies that the receipts know of and nobody here can have removed, each once."""
-    found = {
-        (copy["file"], copy["sha256"]): copy
-        for line, outcome in receipts
-        if outcome != NOT_DONE
-        for copy in line.body["superseded"]
-        if copy["what"] != "replaced"
-    }
-    return list(found.values())
+    copies = [one for line in made for one in line.body["superseded"] if one["what"] != "replaced"]
+    return list({(one["file"], one["sha256"]): one for one in copies}.values())
 
 
-def _notes(found: Found, model: Estimator) -> list[str]:
+def _notes(found: dict[str, Any], model: Estimator) -> list[str]:
     notes = []
     if found["unfinished"]:
         notes.append(
@@ -284,10 +244,11 @@ def _notes(found: Found, model: Estimator) -> list[str]:
                 f"line {row['line']}: the process ended, and the file was changed by another since:"
                 f" pass the remaining data to be sure"
             )
-    if found["rebuilt"] and model.self_labelled_ is not None:
+    own = sum(model.self_labelled_counts_.values())
+    if found["rebuilt"] and own:
         notes.append(
-            f"{sum(model.self_labelled_.counts):,} samples that the model labelled itself were not "
-            f"checked: `redunet forget MODEL --unlabelled` withdraws them"
+            f"{own:,} samples that the model labelled itself were not checked: "
+            f"`redunet forget MODEL --unlabelled` withdraws them"
         )
     if found["copies"]:
         notes.append(

@@ -103,8 +103,8 @@ def check_encoder(known: EncoderId | None, source: Source, changing: bool = Fals
     if changing or None not in (found, known):
         got = "some that name none" if found is None else f"those of {found}"
         raise DataError(
-            f"expected {asked}, got {got} in {source.path}: pass what `redunet encode` writes, name "
-            f"the same encoder with --encoder, or learn it in a model of its own"
+            f"expected {asked}, got {got} in {source.path}: pass what `redunet encode` writes, "
+            f"name the same encoder with --encoder, or learn it in a model of its own"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from redunet.data.matching import all_samples, open_all
+from redunet.data.matching import all_samples, open_all, without_name_warnings
 from redunet.data.result import Result, counted
 from redunet.data.source import ReadOptions, Source
 from redunet.errors import DataError, SettingsError
@@ -114,7 +114,8 @@ def calibrate(
         sources.extend(open_all(data, options, model))
         X = all_samples(model, sources, progress, labels=False)[0]
         given.append(len(X))
-        return model.calibrate_rejection(X)
+        with without_name_warnings():
+            return model.calibrate_rejection(X)
 
     change = transaction(path, lambda: network(load(path, device, memory)), calibrated, tell=tell)
     thresholds = [

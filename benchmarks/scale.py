@@ -26,7 +26,7 @@ import torch
 
 from benchmarks.measure import Row, machine, record
 from redunet import ReduNetClassifier
-from redunet.core.columns import most_columns
+from redunet.core.exact_columns import most_columns
 from redunet.distributed import learn
 from redunet.distributed import partial as partial_results
 from redunet.distributed.cluster import local_client

@@ -12,19 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from redunet.core.grid import GRID, _quick_steps, to_grid_, unit_grid, unit_rows, within_range
+from redunet.core.grid import GRID, _quick_steps, on_grid, unit_grid, unit_rows, within_range
 from redunet.errors import DataError
 
 
 def rows(n: int = 300, d: int = 57, seed: int = 0) -> torch.Tensor:
     return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def on_grid(X: torch.Tensor) -> torch.Tensor:
-    """Unit rows in steps of the grid, as they are learnt."""
-    values = X.to(torch.float64, copy=True)
-    to_grid_(values, values, unit_grid(X).small_whole)
-    return values
 
 
 def test_batch_size_changes_no_bit() -> None:
@@ -86,7 +79,7 @@ def test_threads_change_no_bit(threads: int) -> None:
 )
 def test_any_finite_row_comes_to_unit_length_in_any_company(X: np.ndarray) -> None:
     unit = unit_rows(torch.from_numpy(X))
-    assert torch.equal(on_grid(torch.from_numpy(X)), (unit * GRID).round())
+    assert torch.equal(unit_grid(torch.from_numpy(X)), (unit * GRID).round())
     for row, result in zip(X, unit, strict=True):
         assert torch.equal(unit_rows(torch.from_numpy(row[None].copy()))[0], result)
         largest = max(map(abs, row.tolist()))
@@ -121,20 +114,12 @@ def test_bytes_have_the_bits_of_the_same_values_in_float64(d: int) -> None:
     signed = torch.from_numpy(rng.integers(-128, 128, (300, d), dtype=np.int8))
     assert torch.equal(unit_rows(signed), unit_rows(signed.double()))
     for whole in (pixels, signed):
-        assert torch.equal(on_grid(whole), (unit_rows(whole) * GRID).round())
+        assert torch.equal(unit_grid(whole), (unit_rows(whole) * GRID).round())
 
 
-def test_values_on_the_grid_are_written_in_place() -> None:
-    X = rows(40, 13)
-    expected = (unit_rows(X) * GRID).round()
-    memory = torch.full((50, 16), 7.0, dtype=torch.float64)
-    out = memory[5:25, 2:15]
-    to_grid_(out, X[10:30], small_whole=False)
-    assert torch.equal(out, expected[10:30])
-    out.fill_(7.0)
-    assert bool((memory == 7.0).all())  # nothing around it was touched
-    assert unit_grid(X)[:0].shape == (0, 13)
-    assert unit_rows(X[:0]).shape == (0, 13)
+def test_no_rows_are_put_on_the_grid_as_none() -> None:
+    X = torch.zeros(0, 13)
+    assert unit_grid(X).shape == unit_rows(X).shape == on_grid(X).shape == (0, 13)
 
 
 def row_of_length(length: int, n: int, rng: np.random.Generator) -> list[int]:
@@ -154,8 +139,8 @@ def test_values_in_the_middle_between_two_steps_are_rounded_exactly(scale: float
         row = torch.tensor(row_of_length(2 * GRID, n, rng), dtype=torch.float64)
         X = rows(20, len(row))  # most of the others are rounded the quick way
         X[7] = row * scale
-        assert torch.equal(on_grid(X)[7], (row / 2).round())
-        assert torch.equal(on_grid(X), (unit_rows(X) * GRID).round())
+        assert torch.equal(unit_grid(X)[7], (row / 2).round())
+        assert torch.equal(unit_grid(X), (unit_rows(X) * GRID).round())
 
 
 @pytest.mark.parametrize("d", [2, 57, 784, 2048, 20_000])
@@ -164,10 +149,10 @@ def test_nearly_all_rows_are_rounded_the_quick_way(d: int) -> None:
     assert float(_quick_steps(X)[1].double().mean()) > 0.98
     X[:5] *= torch.tensor([0.0, 1e-200, 1e200, torch.inf, torch.nan], dtype=torch.float64)[:, None]
     assert not _quick_steps(X)[1][:5].any()
-    assert torch.equal(on_grid(X[:3]), (unit_rows(X[:3]) * GRID).round())
+    assert torch.equal(unit_grid(X[:3]), (unit_rows(X[:3]) * GRID).round())
     for part in (X[3:4], X[4:5]):
         with pytest.raises(DataError, match="expected finite values, got NaN or infinity"):
-            on_grid(part)
+            unit_grid(part)
 
 
 def test_what_exact_lengths_leave_out_is_allowed_for() -> None:
@@ -178,7 +163,7 @@ def test_what_exact_lengths_leave_out_is_allowed_for() -> None:
     share = (400_000.5 - 1e-6) / GRID
     row[1] = share / math.sqrt(1 - share**2) * float(row.norm())
     assert float(row[1] / row.norm() * GRID) < 400_000.5
-    assert float(on_grid(row[None])[0, 1]) == 400_001
+    assert float(unit_grid(row[None])[0, 1]) == 400_001
     assert float((unit_rows(row[None]) * GRID).round()[0, 1]) == 400_001
 
 
@@ -187,7 +172,7 @@ def test_no_grid_value_exceeds_the_bound() -> None:
     X = torch.full((50, 30000), 0.5**24, dtype=torch.float64)
     X[:, 0] = torch.linspace(0.5, 1.0, 50)
     assert int((unit_rows(X) * GRID).round().abs().max()) <= GRID
-    assert int(on_grid(X).abs().max()) <= GRID
+    assert int(unit_grid(X).abs().max()) <= GRID
 
 
 def test_a_known_range_is_scaled_by_a_power_of_two() -> None:

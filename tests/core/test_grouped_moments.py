@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redunet.core.grid import unit_rows
+from redunet.core.grid import on_grid, unit_rows
 from redunet.core.grouped_moments import GroupedMoment, GroupedMoments
 from redunet.core.moments import ClassMoments
 from redunet.errors import DataError
@@ -94,8 +94,8 @@ def test_blocks_of_vectors_change_nothing(block: int, monkeypatch: pytest.Monkey
 
 def test_vectors_that_are_not_put_on_the_sphere_are_taken_as_they_are() -> None:
     vectors = unit_rows(torch.from_numpy(X))
-    table = GroupedMoments(SIZES).update(vectors, y, lambda part: part)
-    alone = ClassMoments(4).update(vectors[:, :4], y, lambda part: part)
+    table = GroupedMoments(SIZES).update(vectors, y, lambda part: (part, on_grid))
+    alone = ClassMoments(4).update(vectors[:, :4], y, on_grid)
     assert table.groups[0] == alone
     assert table.groups[0] != WHOLE.groups[0]
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,17 +16,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redunet.core.accumulator import Accumulator, Space, rows_to_wait_for
-from redunet.core.grid import GRID, OnGrid, unit_grid, unit_rows
+from redunet.core.grid import GRID, on_grid, unit_grid, unit_rows
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments
 from redunet.errors import DataError
 from tests.conftest import classes_on_subspaces
 
 X, y = classes_on_subspaces(k=4, d=9, per_class=15, rank=2)
-WHOLE = ClassMoments(9).update(X, y, lambda rows: unit_rows(torch.from_numpy(rows)))
+WHOLE = ClassMoments(9).update(X, y, lambda rows: on_grid(unit_rows(torch.from_numpy(rows))))
 
-KINDS = (torch.uint8, torch.int8, torch.float32, torch.float64, None)
+KINDS = (torch.uint8, torch.int8, torch.float32, torch.float64)
 
 
 def of(rows: list[int]) -> ClassMoments:
@@ -147,9 +147,9 @@ def test_no_sum_can_leave_int64_below_the_largest_count() -> None:
 
 def test_values_beyond_the_grid_are_refused() -> None:
     with pytest.raises(DataError, match=r"within \[-1, 1\], got larger ones or NaN"):
-        ClassMoments(2).update(torch.tensor([[1.5, 0.0]]), [0], embed=lambda rows: rows)
+        ClassMoments(2).update(torch.tensor([[1.5, 0.0]]), [0], embed=on_grid)
     with pytest.raises(DataError, match=r"within \[-1, 1\], got larger ones or NaN"):
-        ClassMoments(2).update(torch.tensor([[float("nan"), 0.0]]), [0], embed=lambda rows: rows)
+        ClassMoments(2).update(torch.tensor([[float("nan"), 0.0]]), [0], embed=on_grid)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -164,7 +164,7 @@ def test_values_that_are_not_finite_are_refused(value: float) -> None:
 def test_vectors_and_vectors_on_the_grid_give_the_same_table(dtype: torch.dtype) -> None:
     data = (torch.rand(700, 40, generator=torch.Generator().manual_seed(3)) * 255).to(dtype)
     labels = [row % 3 for row in range(700)]
-    table = ClassMoments(40).update(data, labels, unit_rows)
+    table = ClassMoments(40).update(data, labels, lambda x: on_grid(unit_rows(x)))
     assert table == ClassMoments(40).update(data, labels)
     assert table == ClassMoments(40).update(
         data.numpy(), labels, lambda x: unit_grid(torch.tensor(x))
@@ -227,7 +227,7 @@ def test_a_memory_mapped_file_is_read_in_place(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     np.save(path, X)
     mapped = np.load(path, mmap_mode="r")
-    table = ClassMoments(9).update(mapped, y, lambda rows: unit_rows(torch.tensor(rows)))
+    table = ClassMoments(9).update(mapped, y, lambda rows: unit_grid(torch.tensor(rows)))
     assert table == WHOLE
 
 
@@ -268,11 +268,11 @@ def test_one_triangle_is_enough(d: int) -> None:
 MEASURE = """
 import resource, sys
 import numpy as np, torch
-from redunet.core.grid import unit_rows
+from redunet.core.grid import unit_grid
 from redunet.core.moments import ClassMoments
 X = np.random.default_rng(0).integers(0, 256, (int(sys.argv[1]), 784), dtype=np.uint8)
 y = np.arange(len(X)) % 10
-embed = lambda rows: unit_rows(torch.from_numpy(rows))
+embed = lambda rows: unit_grid(torch.from_numpy(rows))
 ClassMoments(784).update(X[:600], y[:600], embed)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 table = ClassMoments(784).update(X, y, embed)
@@ -290,73 +290,60 @@ def test_memory_stays_small_however_many_samples_come() -> None:
     assert extra[1] < extra[0] + 60e6
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64])
-@pytest.mark.parametrize("size", [1, 70, 700])
-def test_classes_of_an_iterator_take_turns_in_the_same_memory(
-    dtype: torch.dtype, size: int
-) -> None:
-    data = torch.randint(0, 256, (1500, 9), generator=torch.Generator().manual_seed(3)).to(dtype)
-    y = torch.randint(0, 3, (1500,), generator=torch.Generator().manual_seed(4)).tolist()
-    assert 3 * rows_to_wait_for(9, data[0].nbytes) < 1500  # so each class is learnt in parts
-    batches = [(data[i : i + size], y[i : i + size]) for i in range(0, 1500, size)]
-    assert ClassMoments(9).update_from(batches) == ClassMoments(9).update(data, y)
+BATCHES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 600)), max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 600), st.sampled_from(KINDS)), min_size=1, max_size=6),
-)
-def test_pieces_of_any_size_and_kind_are_put_on_the_grid_alike(
-    pieces: list[tuple[int, torch.dtype | None]],
+@settings(max_examples=30, deadline=None)
+@given(BATCHES, st.sampled_from(KINDS), st.sampled_from([0, 5000, 2**28]))
+def test_batches_of_any_size_are_learnt_once_and_few_samples_wait(
+    batches: list[tuple[int, int]], kind: torch.dtype, most: int
 ) -> None:
-    n, d = sum(size for size, _ in pieces), 700  # 374 rows are put on the grid at a time
+    d, n = 9, sum(size for _, size in batches)
     draw = torch.Generator().manual_seed(n)
-    learning, on_grid = Accumulator(Space.of(d, "cpu")), []
-    for size, kind in pieces:
-        samples = torch.randint(0, 128, (size, d), generator=draw)
-        if kind is not None:
-            samples = samples.to(kind)
-            if kind.is_floating_point:  # lengths of fractions are found in another way
-                samples += torch.rand(size, d, generator=draw).to(kind)
-        learning.add(unit_rows(samples) if kind is None else unit_grid(samples))
-        on_grid.append((unit_rows(samples) * GRID).round())
-    grid = torch.cat(on_grid)
-    count, total, second_moment = learning.finish()
-    assert count == n
-    assert torch.equal(total, grid.sum(dim=0).long())
-    assert torch.equal(second_moment, (grid.mT @ grid).long())
+    data = torch.randint(0, 128, (n, d), generator=draw).to(kind)
+    if kind.is_floating_point:  # lengths of fractions are found in another way
+        data += torch.rand(n, d, generator=draw).to(kind)
+    learnt, given_, y = 0, 0, list[int]()
 
-
-def test_nothing_added_is_nothing() -> None:
-    count, total, second_moment = Accumulator(Space.of(4, "cpu")).finish()
-    assert count == 0
-    assert not total.any()
-    assert not second_moment.any()
-
-
-def test_no_more_samples_are_held_than_are_enough() -> None:
-    d, n = 9, 700
-    enough = rows_to_wait_for(d, d)
-    data = torch.randint(0, 256, (n, d), generator=torch.Generator().manual_seed(5)).to(torch.uint8)
-    embedded = 0
-
-    def embed(samples: torch.Tensor) -> OnGrid:
-        nonlocal embedded
-        embedded += len(samples)
+    def embed(samples: torch.Tensor) -> torch.Tensor:
+        nonlocal learnt
+        learnt += len(samples)
         return unit_grid(samples)
 
-    def batches() -> Iterator[tuple[torch.Tensor, list[int]]]:
-        start = 0
-        for size in (1, 255, 100, 100, 100, 144):
-            yield data[start : start + size], [0] * size
-            start += size
-            held.append(start - embedded)
+    def in_turn() -> Iterator[tuple[torch.Tensor, list[int]]]:
+        nonlocal given_
+        for label, size in batches:
+            yield data[given_ : given_ + size], [label] * size
+            given_ += size
+            y.extend([label] * size)
+            wait = given_ - learnt
+            assert wait < 3 * 256  # 256 rows of a class are enough of so few features
+            assert wait * d * data.element_size() <= most
 
-    held: list[int] = []
-    table = ClassMoments(d).update_from(batches(), embed)
-    assert enough == 256
-    assert held == [1, 0, 100, 200, 100, 244]
-    assert table == ClassMoments(d).update(data, [0] * n)
+    with patch("redunet.core.accumulate._WAITING", most):
+        table = ClassMoments(d).update_from(in_turn(), embed)
+    grid, labels = (unit_rows(data) * GRID).round().long(), torch.tensor(y)
+    assert learnt == n
+    for label in table:
+        mine = grid[labels == label]
+        assert table[label].count == len(mine)
+        assert torch.equal(table[label].sum, mine.sum(dim=0))
+        assert torch.equal(table[label].second_moment, mine.mT @ mine)
+    assert table == ClassMoments(d).update(data, y)
+
+
+def test_features_added_are_as_if_they_had_been_0_all_along() -> None:
+    saved = ClassMoments.from_tensors(WHOLE.labels, WHOLE.to_tensors())
+    few = of(np.flatnonzero(y == 0)[:3].tolist())  # saved by columns
+    assert few[0].columns is not None
+    for table, rows in ((WHOLE, X), (saved, X), (few, X[np.flatnonzero(y == 0)[:3]])):
+        wide = table.widened(3)
+        labels = y if len(rows) == 60 else [0] * 3
+        expected = ClassMoments(12).update(np.pad(rows, ((0, 0), (0, 3))), labels)
+        assert wide == expected
+        mine, theirs = wide.to_tensors(), expected.to_tensors()
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
 @pytest.mark.parametrize("at", [3, 699])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from redunet import DataError
-from redunet.core.grid import GRID, range_on_grid, unit_rows
+from redunet.core.grid import GRID, on_grid, range_on_grid, unit_rows
 from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments
@@ -59,7 +59,7 @@ def test_moments_of_samples_are_possible(
     }
     held_whole["second_moments"] = held_whole["second_moments"][None]
     assert ClassMoments.from_tensors(["ant"], held_whole) == moments
-    in_range = ClassMoments(d).update(X[:, :d].clamp(-1, 1), ["ant"] * n, embed=lambda part: part)
+    in_range = ClassMoments(d).update(X[:, :d].clamp(-1, 1), ["ant"] * n, embed=on_grid)
     in_range.check()
     in_range.check_values((-GRID, GRID))
 
@@ -194,13 +194,13 @@ def test_vectors_on_the_sphere_have_length_one_or_none() -> None:
     moments.check_values(None)
     for factor in (0.5, 0.999):  # of all coordinates
         short = unit_rows(torch.randn(n, d)) * factor
-        shorter = ClassMoments(d).update(short, ["ant"] * n, embed=lambda part: part)
+        shorter = ClassMoments(d).update(short, ["ant"] * n, embed=on_grid)
         shorter.check()
         with pytest.raises(DataError, match=r"class 'ant': .* of trace [\d.]+, which 5 samples"):
             shorter.check_values(None)
     with pytest.raises(DataError, match="exceed that"):
         Moment(2, torch.zeros(2).long(), torch.full((2, 2), 2**42))
-    within = ClassMoments(2).update(torch.rand(9, 2), ["ant"] * 9, embed=lambda part: part)
+    within = ClassMoments(2).update(torch.rand(9, 2), ["ant"] * 9, embed=on_grid)
     within.check_values((0, GRID))
     with pytest.raises(DataError, match=r"sum\[0\] = .*outside of the range of the values"):
         within.check_values((-GRID, 0))
@@ -244,8 +244,8 @@ def test_moments_of_groups_are_never_held_by_columns() -> None:
     moment = empty.update(X, ["ant"] * 2)["ant"]
     assert moment.columns is None
     assert moment.rank_at_most is None
-    assert moment.whole is not None
-    assert torch.equal(moment.whole, moment.second_moment)
+    assert moment.dense is not None
+    assert torch.equal(moment.dense, moment.second_moment)
 
 
 def test_a_block_beyond_what_is_factorised_at_once() -> None:

@@ -81,7 +81,7 @@ def test_a_model_in_files_is_the_same_to_the_bit(
     make: Any, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redunet.core.moments._ROOM", few)
-    monkeypatch.setattr("redunet.core.moments._WAITING", 500)
+    monkeypatch.setattr("redunet.core.accumulate._WAITING", 500)
     files = tmp_path / "files"
     files.mkdir()
     expected = history(make, tmp_path)
@@ -158,12 +158,12 @@ def life(path: Path, k: int) -> list[int]:
 
 IN_LITTLE_MEMORY = """
 import contextlib, pathlib, resource, sys
-import redunet.core.moments
+import redunet.core.accumulate
 from redunet import offload
 from tests.estimators.test_offloading import life
 
 folder, model, k, most = sys.argv[1:]
-redunet.core.moments._WAITING = 2**22
+redunet.core.accumulate._WAITING = 2**22
 with offload(folder) if folder else contextlib.nullcontext():
     life(pathlib.Path(model), 10)  # what is allocated once
     now = next(line for line in open("/proc/self/status") if line.startswith("VmData"))

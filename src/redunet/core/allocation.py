@@ -15,24 +15,23 @@ from torch import Tensor
 class Allocate(Protocol):
     """Gives memory on the CPU that nobody else uses; what is in it at first has no meaning."""
 
-    def __call__(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    def __call__(self, shape: tuple[int, ...], *, dtype: torch.dtype) -> Tensor:
         """A tensor of a given shape and dtype."""
 
 
-def in_memory(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """A tensor in ordinary memory."""
-    return torch.empty(shape, dtype=dtype)
+in_memory: Allocate = torch.empty
+"""Gives a tensor in ordinary memory."""
 
 
 def on_device(
     allocate: Allocate, shape: tuple[int, ...], dtype: torch.dtype, device: str | torch.device
 ) -> Tensor:
-    """A tensor on a device: on the CPU from ``allocate``."""
+    """Give a tensor on a device: on the CPU from ``allocate``."""
     if torch.device(device).type == "cpu":
-        return allocate(shape, dtype)
+        return allocate(shape, dtype=dtype)
     return torch.empty(shape, dtype=dtype, device=device)
 
 
 def copied(tensor: Tensor, allocate: Allocate) -> Tensor:
-    """A copy of a tensor, in memory from ``allocate`` where it is on the CPU."""
+    """Copy a tensor, in memory from ``allocate`` where it is on the CPU."""
     return on_device(allocate, tuple(tensor.shape), tensor.dtype, tensor.device).copy_(tensor)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from redunet.core.columns import Columns
 from redunet.core.eigenvectors import top_eigenvectors
+from redunet.core.exact_columns import Columns
 from redunet.core.linalg import add_identity, cholesky
 
 SPARE_VECTORS = 16

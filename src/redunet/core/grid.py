@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -34,35 +33,6 @@ _ONE_STEP = 1000
 
 _SMALLEST_LENGTH = 2.0**-400
 """Rows of this length and more have squares that are normal doubles, or do not matter."""
-
-
-@dataclass(frozen=True, eq=False)
-class OnGrid:
-    """The vectors ``unit_rows(samples)`` in steps of the grid, computed when they are summed.
-
-    Parameters
-    ----------
-    samples : Tensor of shape (n, d)
-        Must not change before they are used.
-    """
-
-    samples: Tensor
-
-    @property
-    def shape(self) -> torch.Size:
-        """(n, d)."""
-        return self.samples.shape
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, rows: slice) -> OnGrid:
-        return OnGrid(self.samples[rows])
-
-    @property
-    def small_whole(self) -> bool:
-        """Whether the dtype holds small whole numbers only, whose lengths are computed faster."""
-        return self.samples.dtype in _SMALL_WHOLE
 
 
 def unit_rows(X: Any) -> Tensor:
@@ -88,15 +58,13 @@ def unit_rows(X: Any) -> Tensor:
     """
     X = torch.as_tensor(X)
     out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
-    if X.numel():
-        rows = rows_in_cache(out)
-        for part, unit in zip(torch.split(X, rows), torch.split(out, rows), strict=True):
-            _scale_(unit.copy_(part), part.dtype in _SMALL_WHOLE, steps=1)
+    for part, unit in _in_cache(X, out):
+        _scale_(unit.copy_(part), part.dtype in _SMALL_WHOLE, steps=1)
     return out
 
 
-def unit_grid(X: Any) -> OnGrid:
-    """The values of ``unit_rows(X)`` on the grid, to the same bits and in fewer passes.
+def unit_grid(X: Any) -> Tensor:
+    """Round ``unit_rows(X)`` to the grid, in fewer passes.
 
     Parameters
     ----------
@@ -104,40 +72,54 @@ def unit_grid(X: Any) -> OnGrid:
 
     Returns
     -------
-    OnGrid
+    Tensor of shape (n, d), float64
+        Steps of the grid: whole numbers of at most 2²⁰ in size.
+
+    Examples
+    --------
+    >>> unit_grid([[3.0, 4.0], [0.0, 0.0]]).tolist()
+    [[629146.0, 838861.0], [0.0, 0.0]]
     """
-    return OnGrid(torch.as_tensor(X))
+    X = torch.as_tensor(X)
+    out = torch.empty(X.shape, dtype=torch.float64, device=X.device)
+    for part, steps in _in_cache(X, out):
+        if part.dtype in _SMALL_WHOLE:
+            _scale_(steps.copy_(part), True, GRID)
+        else:
+            _quick_or_exact_(steps, part.to(torch.float64))
+    return out
 
 
-def rows_in_cache(X: Tensor) -> int:
-    """Rows of X, (n, d), float64, to treat at a time; on a GPU all of them."""
-    return max(1, _CACHED // X.shape[1]) if X.device.type == "cpu" else len(X)
+def on_grid(vectors: Tensor) -> Tensor:
+    """Round vectors, (n, d), with values in [-1, 1] to steps of the grid: (n, d), float64."""
+    steps = vectors.to(torch.float64).mul(GRID).round_()
+    if steps.numel():
+        low, high = steps.aminmax()
+        if not bool((low >= -GRID) & (high <= GRID)):  # NaN is neither
+            raise DataError(
+                "expected feature values within [-1, 1], got larger ones or NaN: "
+                "put the samples on the unit sphere first"
+            )
+    return steps
 
 
-def to_grid_(out: Tensor, samples: Tensor, small_whole: bool) -> None:
-    """Turn ``out`` into ``unit_rows(samples)`` in steps of the grid.
+def _in_cache(X: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows of X and of ``out``, (n, d), some at a time on a CPU; on a GPU all of them."""
+    if not X.numel():
+        return iter(())
+    rows = max(1, _CACHED // X.shape[1]) if X.device.type == "cpu" else len(X)
+    return zip(torch.split(X, rows), torch.split(out, rows), strict=True)
 
-    Parameters
-    ----------
-    out : Tensor of shape (n, d), float64
-    samples : Tensor of shape (n, d), on any device
-        May be ``out`` itself; no more than stay in the processor's cache, to be fast.
-    small_whole : bool
-        Whether all of them were ``OnGrid.small_whole``; the result is the same.
-    """
-    if small_whole:
-        _scale_(out.copy_(samples), small_whole, GRID)
-        return
-    X = samples.to(out)  # its device and dtype
+
+def _quick_or_exact_(out: Tensor, X: Tensor) -> None:
+    """Turn ``out`` into unit rows of X, (n, d), float64, in steps of the grid."""
     steps, certain = _quick_steps(X)
-    if bool(certain.all()):
-        torch.round(steps, out=out)
-        return
-    rows = certain.logical_not_().nonzero()[:, 0]
-    exact = X[rows]
-    _scale_(exact, small_whole, GRID)
     torch.round(steps, out=out)
-    out[rows] = exact
+    if not bool(certain.all()):
+        rows = certain.logical_not_().nonzero()[:, 0]
+        exact = X[rows]
+        _scale_(exact, False, GRID)
+        out[rows] = exact
 
 
 def _quick_steps(X: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
-from redunet.core.accumulator import rows_at_once, some_rows, wrong_width
+from redunet.core.accumulate import rows_at_once, rows_by_label, some_rows, wrong_width
 from redunet.core.allocation import Allocate, in_memory
-from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.grid import unit_grid
 from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
 from redunet.core.moments import ClassMoments
@@ -27,6 +27,14 @@ _BLOCK_BYTES = {"cpu": 2**30, "cuda": 2**32}
 
 _WAITING = 2**29
 """Bytes of samples that may wait to be learnt."""
+
+
+Embedded: TypeAlias = tuple[Tensor, Callable[[Any], Tensor]]
+"""Feature vectors, and the function that puts those of a group on the grid."""
+
+
+def _as_given(samples: Any) -> Embedded:
+    return torch.as_tensor(samples), unit_grid
 
 
 class GroupedMoment(Moment):
@@ -57,7 +65,7 @@ class GroupedMoment(Moment):
         return out
 
     @property
-    def held(self) -> Tensor:
+    def storage(self) -> Tensor:
         """The second moment, as it is never held by columns."""
         return self.second_moment
 
@@ -92,9 +100,9 @@ class GroupedMoment(Moment):
         for group in self.groups:
             group.check_values(values)
 
-    def placed(self, allocate: Allocate) -> GroupedMoment:
+    def to_storage(self, allocate: Allocate) -> GroupedMoment:
         """The same with its second moments in memory from ``allocate``."""
-        return GroupedMoment([group.placed(allocate) for group in self.groups])
+        return GroupedMoment([group.to_storage(allocate) for group in self.groups])
 
     def to(self, device: str) -> GroupedMoment:
         """The same integers on a device."""
@@ -142,7 +150,7 @@ class GroupedMoments(ClassMoments):
         table = table or {}
         check_labels(table)
         self.sizes, self.n_features, self.allocate = tuple(sizes), sum(sizes), allocate
-        self._table = {label: table[label].placed(allocate) for label in sorted(table)}
+        self._table = {label: table[label].to_storage(allocate) for label in sorted(table)}
         for moment in self._table.values():
             groups = getattr(moment, "groups", ())
             if tuple(len(group.sum) for group in groups) != self.sizes:
@@ -179,7 +187,7 @@ class GroupedMoments(ClassMoments):
         self,
         X: Any,
         y: Any,
-        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+        embed: Callable[[Any], Embedded] = _as_given,  # type: ignore[override]
         device: str = "cpu",
     ) -> GroupedMoments:
         """The table after learning samples, as `ClassMoments.update`."""
@@ -188,7 +196,7 @@ class GroupedMoments(ClassMoments):
     def update_from(
         self,
         batches: Iterable[tuple[Any, Any]],
-        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+        embed: Callable[[Any], Embedded] = _as_given,  # type: ignore[override]
         device: str = "cpu",
     ) -> GroupedMoments:
         """The table after learning batches, as `ClassMoments.update_from`."""
@@ -203,7 +211,7 @@ class GroupedMoments(ClassMoments):
 
         waiting = Waiting(learn, _WAITING)
         for X, y in batches:
-            rows_of = self._rows_of(X, y)
+            rows_of = rows_by_label(X, y)
             check_labels((*tables[0].labels, *waiting, *rows_of))
             for label, rows in rows_of.items():
                 waiting.add(label, some_rows(X, rows), most)
@@ -214,19 +222,18 @@ class GroupedMoments(ClassMoments):
         self,
         waiting: Sequence[Any],
         most: int,
-        embed: Callable[[Any], Tensor | OnGrid],
+        embed: Callable[[Any], Embedded],
         device: str,
-    ) -> Iterator[tuple[Tensor, Callable[[Any], Tensor | OnGrid]]]:
+    ) -> Iterator[Embedded]:
         """Feature vectors, about ``most`` at a time, and how each group is put on the grid."""
         step, parts, rows = rows_at_once(self.n_features, device), list[Tensor](), 0
-        put: Callable[[Any], Tensor | OnGrid] = unit_grid
+        put: Callable[[Any], Tensor] = unit_grid
         for samples in waiting:
             for start in range(0, len(samples), step):
-                part = embed(samples[start : start + step])
+                part, put = embed(samples[start : start + step])
                 if part.shape[1] != self.n_features:
                     raise wrong_width(self.n_features, part.shape[1])
-                put = unit_grid if isinstance(part, OnGrid) else _as_they_are
-                parts.append(part.samples if isinstance(part, OnGrid) else part)
+                parts.append(part)
                 rows += len(part)
                 if rows >= most:
                     yield torch.cat(parts), put
@@ -245,7 +252,7 @@ class GroupedMoments(ClassMoments):
 
     __hash__ = None
 
-    def placed(self, allocate: Allocate) -> GroupedMoments:
+    def to_storage(self, allocate: Allocate) -> GroupedMoments:
         """The same with second moments in memory from ``allocate``."""
         return GroupedMoments(self.sizes, self._table, allocate)
 
@@ -293,10 +300,6 @@ class GroupedMoments(ClassMoments):
 
 PREFIX = "groups."
 """What the names of tensors begin with."""
-
-
-def _as_they_are(vectors: Tensor) -> Tensor:
-    return vectors
 
 
 def _other_groups(expected: tuple[int, ...], got: Any) -> DataError:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from redunet.errors import DataError, did_you_mean
 
@@ -57,16 +56,6 @@ def known_labels(labels: Iterable[Label], known: Collection[Label]) -> list[Labe
                 f"got {label!r}{did_you_mean(label, known)}"
             )
     return labels
-
-
-def rows_by_label(X: Any, y: Any) -> dict[Label, list[int]]:
-    """The rows of X of each label, in the order in which labels first come."""
-    rows_of: dict[Label, list[int]] = defaultdict(list)
-    for row, label in enumerate(y.tolist() if hasattr(y, "tolist") else y):
-        rows_of[label].append(row)
-    if len(X) != sum(map(len, rows_of.values())):
-        raise DataError(f"expected one label for each of {len(X)} samples, got {len(y)}")
-    return rows_of
 
 
 @contextmanager

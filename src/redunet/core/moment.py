@@ -6,16 +6,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from redunet.core.accumulator import EXACT_ROWS
 from redunet.core.allocation import Allocate, copied, in_memory
-from redunet.core.columns import Columns, Gram, compress
+from redunet.core.exact_columns import Columns, Gram, compress
 from redunet.core.grid import GRID
 from redunet.core.possible import check, check_lengths, check_range
 from redunet.errors import DataError
 
 MAX_COUNT = 2**23 - 1
 """Most samples of one class: below 2²³ no entry of a second moment can exceed 2⁶³."""
+
+EXACT_ROWS = 2**13
+"""Most rows on the grid whose product has entries of at most 2⁵³, exact in float64."""
 
 
 def few(d: int) -> int:
@@ -31,18 +34,19 @@ class Moment:
     """Count, sum and second moment of one class, on the grid: a value, never changed.
 
     A second moment of a rank below d / 2 is saved by some of its columns, exactly;
-    `redunet.core.columns` says which. This is found out when it is first asked for, as when a
+    `redunet.core.exact_columns` says which. This is found out when it is first asked for, as when a
     model is saved, since it takes time. From then on the columns of a class of `few` samples are
-    all that is held of it; to compute the whole matrix again takes long, so those of more samples
-    are held beside it.
+    all that is stored of it; to compute the matrix again takes long, so that of more samples is
+    kept beside them.
 
     Parameters
     ----------
     count : int
     sum : Tensor of shape (d,), int64
-    second_moment : Tensor of shape (d, d), int64, or Columns
+    storage : Tensor of shape (d, d), int64, or Columns
+        The second moment.
     rank_at_most : int, default=None
-        What is known for certain of the rank of the second moment.
+        A bound on the rank of the second moment, if one is known.
     allocate : Allocate, default=in_memory
         Where the memory of the second moment is from.
     """
@@ -56,7 +60,7 @@ class Moment:
         self,
         count: int,
         sum: Tensor,  # noqa: A002 - what it is
-        second_moment: Tensor | Columns,
+        storage: Tensor | Columns,
         rank_at_most: int | None = None,
         allocate: Allocate = in_memory,
     ) -> None:
@@ -66,9 +70,8 @@ class Moment:
                 f"the grid holds no more, so split the class"
             )
         self.count, self.sum = count, sum
-        self._held, self._rank_at_most = second_moment, rank_at_most
-        self._allocate = allocate
-        self._columns = second_moment if isinstance(second_moment, Columns) else None
+        self._storage, self._rank_at_most, self._allocate = storage, rank_at_most, allocate
+        self._columns = storage if isinstance(storage, Columns) else None
         self._settled = self._columns is not None
         low, high = self.diagonal.aminmax()
         if (
@@ -83,30 +86,28 @@ class Moment:
 
     @classmethod
     def of_few_rows(cls, X: Tensor) -> Moment:
-        """The moment of rows on the grid, (n, d) in float64, at most `few` of them.
+        """Sum rows on the grid, (n, d) in float64 on the CPU, at most `few` of them.
 
         Where they are independent, or nearly so, no (d, d) matrix is made.
         """
         total, diagonal = X.sum(dim=0).to(torch.int64), X.square().sum(dim=0).to(torch.int64)
-        held = compress(Gram(X), diagonal, len(X))
-        return cls(len(X), total, Gram(X).rows(slice(None)) if held is None else held)
+        columns = compress(Gram(X), diagonal, len(X))
+        return cls(len(X), total, Gram(X).rows(slice(None)) if columns is None else columns)
 
     @property
     def second_moment(self) -> Tensor:
-        """S: Tensor of shape (d, d), int64; computed each time where it is held by columns."""
-        if isinstance(self._held, Columns):
-            return self._held.expansion().whole()
-        return self._held
+        """S: Tensor of shape (d, d), int64; computed each time where only columns are stored."""
+        return _dense(self._storage)
 
     @property
-    def held(self) -> Tensor | Columns:
-        """What holds the second moment at present, without asking for its rank."""
-        return self._held
+    def storage(self) -> Tensor | Columns:
+        """The second moment, or the columns that stand for it; nothing is computed."""
+        return self._storage
 
     @property
-    def whole(self) -> Tensor | None:
-        """The second moment where it is held whole at present, without asking for its rank."""
-        return None if isinstance(self.held, Columns) else self.held
+    def dense(self) -> Tensor | None:
+        """The second moment if the matrix itself is stored; nothing is computed."""
+        return None if isinstance(self.storage, Columns) else self.storage
 
     @property
     def rank_at_most(self) -> int | None:
@@ -115,46 +116,53 @@ class Moment:
 
     @property
     def columns(self) -> Columns | None:
-        """The columns that the second moment is saved by; None where it is saved whole."""
-        self._settle()
+        """The columns that the second moment is saved by; None if it is saved as a matrix."""
+        if not self._settled and isinstance(dense := self._storage, Tensor):
+            diagonal = dense.diagonal().clone()
+            found = compress(dense, diagonal, self._rank_at_most)
+            if found is not None:
+                self._columns = found.to_storage(self._allocate)
+                if found.rank <= few(len(diagonal)):
+                    self._storage = self._columns
+        self._settled = True
         return self._columns
 
     @property
     def diagonal(self) -> Tensor:
         """The diagonal of the second moment: Tensor of shape (d,), int64."""
-        held = self._held
-        return held.diagonal if isinstance(held, Columns) else held.diagonal()
+        storage = self._storage
+        return storage.diagonal if isinstance(storage, Columns) else storage.diagonal()
 
-    def _settle(self) -> None:
-        """Find out by what the second moment is to be saved; its value does not change."""
-        if not self._settled and isinstance(whole := self._held, Tensor):
-            diagonal = whole.diagonal().clone()
-            found = compress(whole, diagonal, self._rank_at_most)
-            if found is not None:
-                self._columns = found.placed(self._allocate)
-                if found.rank <= few(len(diagonal)):
-                    self._held = self._columns
-        self._settled = True
-
-    def placed(self, allocate: Allocate) -> Moment:
-        """The same with its second moment in memory from ``allocate``, now and later."""
+    def to_storage(self, allocate: Allocate) -> Moment:
+        """Copy the second moment into memory from ``allocate``, unless it is there."""
         if allocate == self._allocate:
             return self
-        columns = None if self._columns is None else self._columns.placed(allocate)
-        held = copied(self._held, allocate) if isinstance(self._held, Tensor) else columns
-        return self._with(_held=held, _columns=columns, _allocate=allocate)
+        storage = self._storage
+        columns = None if self._columns is None else self._columns.to_storage(allocate)
+        moved = copied(storage, allocate) if isinstance(storage, Tensor) else columns
+        other = Moment.__new__(Moment)  # not checked again
+        other.__dict__ |= self.__dict__
+        other.__dict__ |= {"_storage": moved, "_columns": columns, "_allocate": allocate}
+        return other
+
+    def to(self, device: str) -> Moment:
+        """The same integers on a device."""
+        storage = self._storage.to(device)
+        return Moment(self.count, self.sum.to(device), storage, self.rank_at_most)
 
     def __add__(self, other: Moment) -> Moment:
         count, total = self.count + other.count, self.sum + other.sum
         rank = None
         if self.rank_at_most is not None and other.rank_at_most is not None:
             rank = self.rank_at_most + other.rank_at_most
-        if not isinstance(self._held, Columns) or not isinstance(other._held, Columns):
-            return Moment(count, total, self.second_moment + other.second_moment, rank)
-        both, held = self._held.expansion() + other._held.expansion(), None
+        if not isinstance(self._storage, Columns) or not isinstance(other._storage, Columns):
+            mine, theirs = self.second_moment, other.second_moment
+            out = self._allocate(tuple(mine.shape), dtype=torch.int64)
+            return Moment(count, total, torch.add(mine, theirs, out=out), rank, self._allocate)
+        both, columns = self._storage.expansion() + other._storage.expansion(), None
         if both.rank_at_most <= few(len(total)):
-            held = compress(both, self.diagonal + other.diagonal, both.rank_at_most)
-        return Moment(count, total, both.whole() if held is None else held, rank)
+            columns = compress(both, self.diagonal + other.diagonal, both.rank_at_most)
+        return Moment(count, total, both.dense() if columns is None else columns, rank)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moment):
@@ -167,10 +175,10 @@ class Moment:
         )
 
     def _same_second_moment(self, other: Moment) -> bool:
-        if isinstance(self._held, Tensor) and isinstance(other._held, Tensor):
-            return torch.equal(self._held, other._held)
+        if isinstance(self._storage, Tensor) and isinstance(other._storage, Tensor):
+            return torch.equal(self._storage, other._storage)
         mine, theirs = self.columns, other.columns
-        # Equal matrices are held alike.
+        # Equal matrices have equal columns.
         return (
             mine is not None
             and theirs is not None
@@ -191,7 +199,10 @@ class Moment:
         """
         count = self.count - other.count
         total = self.sum - other.sum
-        second_moment = self._minus(other)
+        if isinstance(self._storage, Columns) and isinstance(other._storage, Columns):
+            second_moment = (self._storage.expansion() - other._storage.expansion()).dense()
+        else:
+            second_moment = self.second_moment - other.second_moment
         if count == 0 and not total.any() and not second_moment.any():
             return None
         try:
@@ -200,6 +211,21 @@ class Moment:
         except DataError:
             raise never_learnt(self.count, other.count) from None
         return left
+
+    def widened(self, n_more: int) -> Moment:
+        """Give the moment that the same samples have with ``n_more`` features that are all 0.
+
+        A feature that is 0 leaves a vector on the unit sphere as it is, and adds a zero to its sum
+        and a row and a column of zeros to its second moment: nothing has to be learnt again.
+        """
+        storage = self._storage
+        wide: Tensor | Columns
+        if isinstance(storage, Columns):
+            columns, diagonal = pad(storage.columns, (0, 0, 0, n_more)), storage.diagonal
+            wide = Columns(storage.pivots, columns, pad(diagonal, (0, n_more)))
+        else:
+            wide = pad(storage, (0, n_more, 0, n_more))
+        return Moment(self.count, pad(self.sum, (0, n_more)), wide, self.rank_at_most)
 
     def check(self) -> None:
         """Raise a DataError unless samples can have these moments: see `redunet.core.possible`."""
@@ -218,34 +244,16 @@ class Moment:
         else:
             check_range(self.count, self.sum, self.diagonal, *values)
 
-    def _minus(self, other: Moment) -> Tensor:
-        if isinstance(self._held, Columns) and isinstance(other._held, Columns):
-            return (self._held.expansion() - other._held.expansion()).whole()
-        return self.second_moment - other.second_moment
-
-    def to(self, device: str) -> Moment:
-        """The same integers on a device."""
-        if isinstance(self._held, Columns):
-            held = columns = self._held.to(device)
-            return self._with(sum=self.sum.to(device), _held=held, _columns=columns)
-        whole = self._held.to(device)
-        return self._with(sum=self.sum.to(device), _held=whole, _columns=None, _settled=False)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Moment:
         return self  # a value
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_allocate": in_memory}
 
-    def _with(self, **changed: Any) -> Moment:
-        """A copy with other attributes, not checked again."""
-        other = Moment.__new__(Moment)
-        other.__dict__ |= self.__dict__ | changed
-        return other
-
-    def Sigma(self) -> Tensor:
+    def Sigma(self, device: str = "cpu") -> Tensor:
         """Second moment scaled to trace ``count``: Tensor of shape (d, d), float64."""
-        return self.second_moment.to(torch.float64).mul_(self.count / self.trace())
+        S = _dense(self._storage.to(device)).to(torch.float64)
+        return S.mul_(self.count / self.trace())
 
     def mean(self) -> Tensor:
         """Mean in the scale of `Sigma`: Tensor of shape (d,), float64."""
@@ -260,6 +268,10 @@ class Moment:
                 "zero vectors only: learn more samples of it, or forget it"
             )
         return trace
+
+
+def _dense(storage: Tensor | Columns) -> Tensor:
+    return storage.expansion().dense() if isinstance(storage, Columns) else storage
 
 
 def never_learnt(of: int, gone: int) -> DataError:

@@ -8,39 +8,27 @@ can be compared with ``==``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from redunet.core.accumulator import (
-    Accumulator,
-    Space,
-    rows_at_once,
-    rows_on_grid,
-    rows_to_wait_for,
-    some_rows,
-)
+from redunet.core.accumulate import Accumulator, rows_by_label
 from redunet.core.allocation import Allocate, in_memory, on_device
 from redunet.core.factors import columns_factor, sketched_factor
-from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.grid import unit_grid
 from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels
-from redunet.core.labels import known_labels, named, rows_by_label
+from redunet.core.labels import known_labels, named
 from redunet.core.moment import Moment, few
 from redunet.core.packing import pack, unpack
-from redunet.core.waiting import Waiting
 from redunet.errors import DataError
 
 _ROOM = 2**29
 """Bytes that second moments may take as matrices although their columns would do: sums of matrices
 are faster by far. Chosen by hand: half a GiB is little on machines that learn so many features, and
 enough for 16 classes of 2,048."""
-
-_WAITING = 2**28
-"""Bytes of samples that may wait to be learnt where second moments are not in memory."""
 
 
 class ClassMoments:
@@ -78,7 +66,7 @@ class ClassMoments:
         self.n_features, self.allocate = n_features, allocate
         table = table or {}
         check_labels(table)
-        self._table = {label: table[label].placed(allocate) for label in sorted(table)}
+        self._table = {label: table[label].to_storage(allocate) for label in sorted(table)}
         for moment in self._table.values():
             if moment.sum.shape != (n_features,):
                 raise DataError(
@@ -118,23 +106,43 @@ class ClassMoments:
         self,
         X: Any,
         y: Any,
-        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+        embed: Callable[[Any], Tensor] = unit_grid,
         device: str = "cpu",
     ) -> ClassMoments:
         """The table after learning samples, of new classes or of old ones.
-
-        Beyond the input and the result, some rows and one d × d product are held; of classes
-        with few samples, only their rows.
 
         Parameters
         ----------
         X : array or Tensor with n rows
             Indexed by lists of row numbers, so a memory-mapped file will do.
         y : sequence of n labels, int or str
+        embed, device
+            As for `update_from`.
+
+        Returns
+        -------
+        ClassMoments
+        """
+        return self.update_from([(X, y)], embed, device)
+
+    def update_from(
+        self,
+        batches: Iterable[tuple[Any, Any]],
+        embed: Callable[[Any], Tensor] = unit_grid,
+        device: str = "cpu",
+    ) -> ClassMoments:
+        """The table after learning batches that come one after another.
+
+        Beyond one batch and the result, some samples of each class are held, no more than its
+        second moment takes, and one d × d product.
+
+        Parameters
+        ----------
+        batches : iterable of pairs
+            X and y as for `update`, with classes mixed in any way.
         embed : callable, default=unit_grid
-            From a chunk of X to feature vectors of shape (rows, d) with values
-            in [-1, 1], or to such on the grid, which must not depend on how the
-            rows are chunked.
+            From a chunk of X to feature vectors on the grid, (rows, d), as `grid.unit_grid` and
+            `grid.on_grid` give them; they must not depend on how the rows are chunked.
         device : str, default="cpu"
             Where products are computed; the result is the same to the last bit
             on every device, and is kept on the CPU.
@@ -143,96 +151,23 @@ class ClassMoments:
         -------
         ClassMoments
         """
-        table = dict(self._table)
-        d, step = self.n_features, rows_at_once(self.n_features, device)
-        space: Space | None = None
-        rows_of = self._rows_of(X, y)
-        few_fit = self._few_fit({*table, *rows_of})
-        for label, rows in rows_of.items():
-            old = self._table.get(label)
-            chunks = (rows[start : start + step] for start in range(0, len(rows), step))
-            parts = (embed(some_rows(X, chunk)) for chunk in chunks)
-            if len(rows) <= few(d) and not few_fit and (old is None or old.whole is None):
-                new = Moment.of_few_rows(rows_on_grid(parts, len(rows), d))
-                table[label] = (new if old is None else old + new).placed(self.allocate)
-                continue
-            space = space or Space.of(d, device)
-            learning = self._accumulator(label, space)
-            for part in parts:
-                learning.add(part)
-            table[label] = self._learnt(label, learning, few_fit)
-        return self._with(table)
-
-    def update_from(
-        self,
-        batches: Iterable[tuple[Any, Any]],
-        embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
-        device: str = "cpu",
-    ) -> ClassMoments:
-        """The table after learning batches that come one after another.
-
-        The same, to the last bit, as `update` with one batch after the other,
-        but nothing is copied in between: beyond the table and one batch, some
-        samples of each class are held, no more than its second moment takes.
-
-        Parameters
-        ----------
-        batches : iterable of pairs
-            X and y as for `update`, with classes mixed in any way.
-        embed, device
-            As for `update`.
-
-        Returns
-        -------
-        ClassMoments
-        """
-        d, step = self.n_features, rows_at_once(self.n_features, device)
-        space = Space.of(d, device)
-        learning: dict[Label, Accumulator] = {}
-
-        def learn(label: Label, waiting: list[Any]) -> None:
-            for samples in waiting:
-                for start in range(0, len(samples), step):
-                    learning[label].add(embed(samples[start : start + step]))
-            learning[label].flush()
-
-        waiting = Waiting(learn, math.inf if self.allocate == in_memory else _WAITING)
+        learning = self.learning(embed, device)
         for X, y in batches:
-            rows_of = self._rows_of(X, y)
-            check_labels((*self._table, *learning, *rows_of))
-            for label, rows in rows_of.items():
-                if label not in learning:
-                    learning[label] = self._accumulator(label, space)
-                samples = some_rows(X, rows)
-                waiting.add(label, samples, rows_to_wait_for(d, samples[0].nbytes))
-        table = dict(self._table)
-        few_fit = self._few_fit({*table, *learning})
-        for label in [*learning]:
-            waiting.learn(label)
-            table[label] = self._learnt(label, learning.pop(label), few_fit)
-        return self._with(table)
+            learning.add(X, y)
+        return learning.moments()
 
-    def _rows_of(self, X: Any, y: Any) -> dict[Label, list[int]]:
-        """The rows of each label, in the order in which labels first come."""
-        rows_of = rows_by_label(X, y)
-        check_labels((*self._table, *rows_of))
-        return rows_of
+    def learning(self, embed: Callable[[Any], Tensor] = unit_grid, device: str = "cpu") -> Learning:
+        """Something to add batches to; parameters as for `update_from`.
 
-    def _accumulator(self, label: Label, space: Space) -> Accumulator:
-        """What goes on from the moment of one class where it is held whole, or from nothing."""
-        old = self._table.get(label)
-        if old is None or old.whole is None:
-            return Accumulator(space, allocate=self.allocate)
-        return Accumulator(space, (old.count, old.sum, old.whole), self.allocate)
-
-    def _learnt(self, label: Label, learning: Accumulator, few_fit: bool) -> Moment:
-        """The moment of one class with what its accumulator has summed."""
-        old, (count, total, second_moment) = self._table.get(label), learning.finish()
-        if old is None or old.whole is None:
-            new = Moment(count, total, second_moment, count, self.allocate)
-            return self._held(new if old is None else old + new, few_fit)
-        rank = None if old.rank_at_most is None else old.rank_at_most + count - old.count
-        return Moment(count, total, second_moment, rank, self.allocate)
+        Examples
+        --------
+        >>> import torch
+        >>> learning = ClassMoments(2).learning()
+        >>> learning.add(torch.tensor([[3.0, 4.0]]), ["a"])
+        >>> learning.moments()
+        ClassMoments(1 classes, 1 samples, 2 features)
+        """
+        return Learning(self, Accumulator(self.n_features, embed, device, self.allocate))
 
     def _few_fit(self, labels: Collection[Label]) -> bool:
         """Whether there is room for the second moments of so many classes as matrices."""
@@ -241,8 +176,8 @@ class ClassMoments:
     def _held(self, moment: Moment, few_fit: bool) -> Moment:
         """A moment by its columns where it is of few samples and these do not fit as matrices."""
         if not few_fit and moment.count <= few(self.n_features):
-            moment.columns  # noqa: B018 - held so from now on
-        return moment.placed(self.allocate)
+            moment.columns  # noqa: B018 - stored so from now on
+        return moment.to_storage(self.allocate)
 
     def _with(self, table: Mapping[Label, Moment]) -> ClassMoments:
         """Another table of the same features, in the same kind of memory."""
@@ -286,13 +221,22 @@ class ClassMoments:
         """The table of some classes only."""
         return self._with({label: self._table[label] for label in self._known(labels)})
 
-    def placed(self, allocate: Allocate) -> ClassMoments:
-        """The same with second moments in memory from ``allocate``."""
+    def to_storage(self, allocate: Allocate) -> ClassMoments:
+        """The same table with second moments in memory from ``allocate``."""
         return ClassMoments(self.n_features, self._table, allocate)
 
-    def to(self, device: str) -> ClassMoments:
-        """The same integers on a device, for who needs them there several times."""
-        return self._with({label: moment.to(device) for label, moment in self._table.items()})
+    def widened(self, n_more: int) -> ClassMoments:
+        """The moments that the same samples have with ``n_more`` features at the end, all 0.
+
+        Examples
+        --------
+        >>> import torch
+        >>> narrow = ClassMoments(2).update(torch.tensor([[3.0, 4.0]]), [0])
+        >>> narrow.widened(1) == ClassMoments(3).update(torch.tensor([[3.0, 4.0, 0.0]]), [0])
+        True
+        """
+        table = {label: moment.widened(n_more) for label, moment in self._table.items()}
+        return ClassMoments(self.n_features + n_more, table, self.allocate)
 
     def Sigma(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
         """Second moments of all classes, each scaled to trace n_j.
@@ -315,7 +259,7 @@ class ClassMoments:
     def Sigma_of(self, label: Label, device: str = "cpu") -> Tensor:
         """The same of one class: Tensor of shape (d, d), float64."""
         with named(label):
-            return self[label].to(device).Sigma()
+            return self[label].Sigma(device)
 
     def rank_at_most(self, label: Label, device: str = "cpu") -> int:
         """A bound on the rank of Σ_j: the number of samples or, on a CPU, of columns.
@@ -370,7 +314,7 @@ class ClassMoments:
             raise DataError("expected counts, sums and second moments of the same classes")
         for label in labels:
             with named(label):
-                table[label] = next(moments).placed(allocate)
+                table[label] = next(moments).to_storage(allocate)
         return cls(tensors["sums"].shape[1], table, allocate)
 
     def check(self) -> None:
@@ -400,3 +344,39 @@ class ClassMoments:
                 f"expected moments of {self.n_features} features, got {other.n_features}: "
                 f"use the same features throughout"
             )
+
+
+class Learning:
+    """Adds batches to a table, which itself does not change.
+
+    Parameters
+    ----------
+    start : ClassMoments
+    accumulator : Accumulator
+        That nothing has been added to.
+    """
+
+    def __init__(self, start: ClassMoments, accumulator: Accumulator) -> None:
+        self._start, self._accumulator = start, accumulator
+
+    def add(self, X: Any, y: Any) -> None:
+        """Add a batch, as `ClassMoments.update` takes it."""
+        rows_of = rows_by_label(X, y)
+        known = {*self._start, *self._accumulator.labels}
+        kinds = set(map(type, known))
+        if not all(label in known and type(label) in kinds for label in rows_of):
+            check_labels((*known, *rows_of))
+        for label, rows in rows_of.items():
+            self._accumulator.add(label, X, rows)
+
+    def moments(self) -> ClassMoments:
+        """The table with all batches, after which no more can be added."""
+        start, accumulator = self._start, self._accumulator
+        table = dict(start._table)
+        few_fit = start._few_fit({*table, *accumulator.labels})
+        for label in accumulator.labels:
+            old = table.get(label)
+            by_columns = not few_fit and (old is None or old.dense is None)
+            new = accumulator.finish(label, few(start.n_features) if by_columns else 0)
+            table[label] = start._held(new if old is None else old + new, few_fit)
+        return start._with(table)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.construction import LayerStream, Schedule
-from redunet.core.grid import OnGrid, unit_grid
+from redunet.core.grid import unit_grid
 from redunet.core.layers import LayerSequence, StoredLayers, moments_before, no_layers
 from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
@@ -198,7 +198,7 @@ def extend_network(
     X: Any,
     y: Any,
     *,
-    embed: Callable[[Any], Tensor | OnGrid] = unit_grid,
+    embed: Callable[[Any], Tensor] = unit_grid,
     keep: bool = True,
 ) -> ReduNet:
     """The paper's Algorithm 1: a network and a new task's data give the network of all classes.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import Allocate, in_memory
-from redunet.core.columns import Columns
+from redunet.core.exact_columns import Columns
 from redunet.core.moment import Moment
 from redunet.core.possible import check, check_columns, check_rank_of
 from redunet.errors import DataError
@@ -46,7 +46,7 @@ def pack(table: Sequence[Moment], allocate: Allocate = in_memory) -> dict[str, T
     d, held = len(table[0].sum), [moment.columns for moment in table]
     n_columns = [d if columns is None else columns.rank for columns in held]
     sizes = [size_of_columns(d, r) for r in n_columns]
-    entries = allocate((sum(sizes),), torch.int64)
+    entries = allocate((sum(sizes),), dtype=torch.int64)
     parts = torch.split(entries, sizes)
     for moment, columns, part in zip(table, held, parts, strict=True):
         if columns is None:
@@ -122,10 +122,10 @@ def parts_of(moment: Moment) -> tuple[Tensor, ...]:
         The sum, (d,), and the lower triangle of the second moment, (d(d+1)/2,); or the sum and
         the pivots, columns and diagonal of `Columns`.
     """
-    held, d = moment.held, len(moment.sum)
-    if isinstance(held, Columns):
-        return moment.sum, held.pivots, held.columns, held.diagonal
-    return moment.sum, held[_needed(d, torch.arange(d))]
+    storage, d = moment.storage, len(moment.sum)
+    if isinstance(storage, Columns):
+        return moment.sum, storage.pivots, storage.columns, storage.diagonal
+    return moment.sum, storage[_needed(d, torch.arange(d))]
 
 
 def of_parts(count: int, total: Tensor, *held: Tensor) -> Moment:

@@ -18,11 +18,10 @@ import math
 import torch
 from torch import Tensor
 
-from redunet.core.columns import Columns, Expansion
-from redunet.core.elimination import BLOCK, Elimination, places
+from redunet.core.exact_columns import Columns, Expansion
 from redunet.core.grid import GRID
 from redunet.core.linalg import is_semidefinite, is_surely_definite
-from redunet.core.residues import residues
+from redunet.core.residues import BLOCK, Elimination, indices, residues
 from redunet.errors import DataError
 
 FACTORED = 2**10
@@ -89,7 +88,7 @@ def check_columns(count: int, total: Tensor, held: Columns, expansion: Expansion
         i = int(differs.nonzero()[0, 0])
         what = f"sum[{i}] = {int(total[i]):,}" if i < d else f"a count of {count:,}"
         raise impossible(f"{what}, which does not go with a second moment of rank {held.rank:,}")
-    check(count, total, Expansion(expansion.W[..., :d], expansion.VW[..., :d]).whole())
+    check(count, total, Expansion(expansion.W[..., :d], expansion.VW[..., :d]).dense())
 
 
 def check_diagonal(count: int, total: Tensor, diagonal: Tensor) -> None:
@@ -200,7 +199,7 @@ def _check_rank(count: int, total: Tensor, S: Tensor) -> None:
     for start in range(0, d + 1, BLOCK):
         part = slice(start, min(start + BLOCK, d + 1))
         taken = elimination.extend(
-            residues(A[part, part]), residues(A[places(pivots), part]), d + 1
+            residues(A[part, part]), residues(A[indices(pivots), part]), d + 1
         )
         pivots += [start + j for j in taken]
         if len(pivots) > count:

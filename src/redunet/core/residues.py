@@ -1,4 +1,4 @@
-"""Exact arithmetic with 64-bit integers, as matrix products of their residues.
+"""Exact arithmetic and elimination with 64-bit integers, as matrix products of their residues.
 
 An integer below 2⁶³ in size is known by its remainders modulo three primes just below 2²², whose
 product is above 2⁶⁵. Remainders are held in float64 as whole numbers of at most 2²¹ in size, so
@@ -27,6 +27,9 @@ PRIMES: Primes = (4194301, 4194287, 4194277)
 
 _TERMS = 2**10
 """Products added before a remainder is taken: a sum of at most 2⁵², exact in float64."""
+
+BLOCK = 64
+"""Rows that are eliminated one by one before products take them to the others."""
 
 _WHOLE = 1.5 * 2.0**52
 """Added and subtracted again, it rounds what is below 2⁵¹ in size to whole numbers; PyTorch's own
@@ -143,3 +146,105 @@ def _over_primes(ndim: int, device: torch.device, primes: Primes) -> tuple[Tenso
     """The primes and their reciprocals, to combine with a tensor of shape (3, ...)."""
     q = torch.tensor(primes, dtype=torch.float64, device=device).view(-1, *[1] * (ndim - 1))
     return q, 1 / q
+
+
+class Elimination:
+    """M with M B Mᵀ = V⁻¹ modulo the primes, M unit lower triangular and V diagonal.
+
+    B, a regular block of a symmetric matrix, grows by some rows at a time.
+
+    Parameters
+    ----------
+    size : int
+        The most rows that B is going to have.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.rank = 0
+        self._M = torch.zeros(len(PRIMES), size, size, dtype=torch.float64)
+        self._v = self._M.new_zeros(len(PRIMES), size)
+
+    @property
+    def M(self) -> Tensor:
+        """Tensor of shape (3, r, r)."""
+        return self._M[:, : self.rank, : self.rank]
+
+    @property
+    def v(self) -> Tensor:
+        """The diagonal of V: Tensor of shape (3, r)."""
+        return self._v[:, : self.rank]
+
+    def extend(self, block: Tensor, beside: Tensor, most: int) -> list[int]:
+        """Take rows, from the first on, whose Schur complement is other than 0 modulo each prime.
+
+        Parameters
+        ----------
+        block : Tensor of shape (3, b, b)
+            The rows that may be taken, symmetric, no more than `BLOCK`.
+        beside : Tensor of shape (3, r, b)
+            Their entries in the columns of those that were taken before.
+        most : int
+            How many to take at most.
+
+        Returns
+        -------
+        list of int
+            Which of the b rows were taken.
+        """
+        r, complement = self.rank, block
+        if r:
+            Y = product(self.M, beside)
+            L = scaled(Y, self.v)
+            complement = reduce_(block - product(L.mT, Y))
+        taken, N, v = _taken(complement, most)
+        new = slice(r, r + len(taken))
+        if r and taken:
+            below = product(product(N, L[..., indices(taken)].mT), self.M)
+            self._M[:, new, :r] = below.neg_()
+        self._M[:, new, new] = N
+        self._v[:, new] = v
+        self.rank += len(taken)
+        return taken
+
+
+def _taken(T: Tensor, most: int) -> tuple[list[int], Tensor, Tensor]:
+    """Which rows of a Schur complement are taken.
+
+    Parameters
+    ----------
+    T : Tensor of shape (3, b, b)
+    most : int
+
+    Returns
+    -------
+    taken : list of n int
+    N : Tensor of shape (3, n, n)
+        M of the rows taken.
+    v : Tensor of shape (3, n)
+    """
+    b, taken = T.shape[-1], list[int]()
+    v: list[list[float]] = []
+    if bool(T.any()):
+        identity = torch.eye(b, dtype=T.dtype).expand_as(T)
+        T = torch.cat([T, identity], dim=2)
+        for j in range(b):
+            row = reduce_(T[:, j])  # only here: till now it is a sum of at most b products
+            pivot = row[:, j].tolist()
+            if not all(pivot):
+                continue
+            taken.append(j)
+            v.append(inverses(pivot))
+            if len(taken) == most:
+                break
+            factors = reduce_(row[:, j + 1 : b] * row.new_tensor(v[-1])[:, None])
+            T[:, j + 1 :].addcmul_(factors[..., None], row[:, None], value=-1)
+    of = indices(taken)
+    N = T[..., -b:][:, of][..., of]
+    return taken, N, T.new_tensor(v).reshape(len(taken), len(PRIMES)).mT
+
+
+def indices(of: list[int]) -> slice | list[int]:
+    """Indices, as a slice where they follow each other: taking these copies nothing."""
+    if of and of == list(range(of[0], of[-1] + 1)):
+        return slice(of[0], of[-1] + 1)
+    return of

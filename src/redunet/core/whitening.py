@@ -79,7 +79,7 @@ class Whitening:
         Sigma = on_device(moments.allocate, (len(moments), d, d), dtype, device)
         means = torch.empty(len(moments), d, dtype=dtype, device=device)
         for j, (label, n) in enumerate(zip(moments, moments.counts, strict=True)):
-            T = self.A @ moments[label].to(device).Sigma() @ self.A.mT
+            T = self.A @ moments[label].Sigma(device) @ self.A.mT
             scale = n / T.diagonal().sum()
             Sigma[j] = (T + T.mT).mul_(scale / 2)
             means[j] = scale.sqrt() * (self.A @ moments[label].mean().to(device))

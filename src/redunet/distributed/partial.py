@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import _version
-from redunet.core.columns import Columns
+from redunet.core.exact_columns import Columns
 from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.labels import Label, check_labels
 from redunet.core.moment import Moment
@@ -124,7 +124,7 @@ def _packed(table: ClassMoments) -> tuple[int, dict[Label, tuple[Any, ...]]]:
 
 
 def _bytes(moment: Moment) -> int:
-    held = moment.held
+    held = moment.storage
     entries = held.columns if isinstance(held, Columns) else held
     return 8 * (len(moment.sum) + entries.numel())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -339,11 +339,14 @@ class MomentEstimator(Fitted):
                     check_among(labels, classes)
                 yield rows, labels
 
-        learn = partial(state.pipeline.learn, device=device)
-        moments = start.update_from(checked(), learn, device)
+        moments = start.update_from(checked(), self._embed(state, device), device)
         if not n_batches:
             raise _no_batches()
         return moments
+
+    def _embed(self, state: State, device: str) -> Callable[[Any], Any]:
+        """From samples to what is learnt of them."""
+        return partial(state.pipeline.learn, device=device)
 
     def own_settings(self) -> dict[str, Any]:
         """The parameters that change a label, beside those of the input; by name, checked."""

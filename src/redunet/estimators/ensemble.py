@@ -227,6 +227,9 @@ class EnsembleClassifier(ClosedForm):
             sizes = [part.n_features for part in self.features.parts]
         return tuple(sizes or ())
 
+    def _embed(self, state: State, device: str) -> Callable[[Any], Any]:
+        return lambda part: state.pipeline.learn_groups(part, device)
+
     def _no_moments(self, n_features: int) -> GroupedMoments:
         sizes = self._sizes() or (n_features,)
         if sum(sizes) != n_features:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet.core.grid import OnGrid, range_on_grid, unit_grid, unit_rows, within_range
+from redunet.core.grid import on_grid, range_on_grid, unit_grid, unit_rows, within_range
 from redunet.core.moments import ClassMoments
 from redunet.errors import SettingsError
 from redunet.estimators.settings import InputSettings
@@ -63,11 +63,17 @@ class InputPipeline:
         """Raise a DataError unless feature vectors of this pipeline can have such moments."""
         moments.check_values(None if self.input_range is None else range_on_grid(*self.input_range))
 
-    def learn(self, rows: NDArray[Any], device: str) -> Tensor | OnGrid:
-        """Feature vectors to learn: `vectors`, or such on the grid where that is faster."""
+    def learn(self, rows: NDArray[Any], device: str) -> Tensor:
+        """Feature vectors, (n, d), on the grid, as they are learnt."""
         if self.input_range is None:
             return unit_grid(self._vectors(rows, device))
-        return self.vectors(rows, device)
+        return on_grid(self.vectors(rows, device))
+
+    def learn_groups(self, rows: NDArray[Any], device: str) -> tuple[Tensor, Any]:
+        """Feature vectors, (n, d), and the function that puts those of a group on the grid."""
+        if self.input_range is None:
+            return self._vectors(rows, device), unit_grid
+        return self.vectors(rows, device), on_grid
 
     def vectors(self, rows: NDArray[Any], device: str) -> Tensor:
         """Feature vectors within [-1, 1], (n, d): on the sphere, or scaled by a constant."""

@@ -52,7 +52,7 @@ def offload(folder: str | os.PathLike[str]) -> Iterator[None]:
     True
     """
     files = MappedFiles(os.path.abspath(folder))
-    files((_SMALL,), torch.uint8)  # an error at once where nothing can be written there
+    files((_SMALL,), dtype=torch.uint8)  # an error at once where nothing can be written there
     before = _allocate.set(files)
     try:
         yield
@@ -76,11 +76,11 @@ class MappedFiles:
 
     folder: str
 
-    def __call__(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    def __call__(self, shape: tuple[int, ...], *, dtype: torch.dtype) -> Tensor:
         """As `Allocate`."""
         n_bytes = math.prod(shape) * dtype.itemsize
         if n_bytes < _SMALL:
-            return in_memory(shape, dtype)
+            return in_memory(shape, dtype=dtype)
         try:
             with tempfile.TemporaryFile(dir=self.folder, buffering=0) as file:
                 _reserve(file.fileno(), n_bytes)

@@ -24,7 +24,7 @@ def without_moments(model: E) -> E:
     part = copy.copy(model)
     state = model._state_or_none()
     if state is not None:
-        nothing = state.moments.select([]).placed(in_memory)
+        nothing = state.moments.select([]).to_storage(in_memory)
         part._state = replace(
             state,
             moments=nothing,

@@ -133,7 +133,7 @@ def _read(path: str | os.PathLike[str], allocate: Allocate) -> Tensor:
     """The bytes of a file: Tensor of shape (n,), uint8."""
     with open_regular(path) as file:
         try:
-            data = allocate((os.fstat(file.fileno()).st_size,), torch.uint8)
+            data = allocate((os.fstat(file.fileno()).st_size,), dtype=torch.uint8)
             rest = data.numpy().data
             while rest and (n := file.readinto(rest)):  # type: ignore[attr-defined]
                 rest = rest[n:]

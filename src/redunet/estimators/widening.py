@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from redunet.core.widening import widened
 from redunet.errors import DataError, SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.validation import whole_number
@@ -68,8 +67,8 @@ def add_features(
     if (known is None) != (names is None) or (names is not None and len(names) != n_more):
         wanted = "no names" if known is None else f"{n_more} names"
         raise DataError(f"expected {wanted} of features to add, like those there, got {names!r}")
-    own = None if state.self_labelled is None else widened(state.self_labelled, n_more)
-    more = state.with_moments(widened(state.moments, n_more), own)
+    own = None if state.self_labelled is None else state.self_labelled.widened(n_more)
+    more = state.with_moments(state.moments.widened(n_more), own)
     if known is not None and names is not None:
         more = replace(more, feature_names=(*known, *names))
     model._state = more

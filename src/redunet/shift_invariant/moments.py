@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from redunet.core.accumulator import rows_on_grid, some_rows, wrong_width
+from redunet.core.accumulate import rows_by_label, some_rows, wrong_width
 from redunet.core.allocation import Allocate, in_memory
-from redunet.core.grid import GRID, OnGrid, unit_grid
-from redunet.core.labels import Label, check_labels, known_labels, named, rows_by_label
+from redunet.core.grid import GRID, unit_grid
+from redunet.core.labels import Label, check_labels, known_labels, named
 from redunet.core.moment import never_learnt
 from redunet.core.possible import check_lengths, impossible
 from redunet.errors import DataError
@@ -25,7 +25,7 @@ MAX_COUNT = 2**22 - 1
 """Most samples of one class: below 2²², no correlation of vectors of at most 2^20.5 can exceed
 2⁶³."""
 
-Embed = Callable[[Any], Tensor | OnGrid]
+Embed = Callable[[Any], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,9 +368,9 @@ class _Learning:
             part = embed(some_rows(X, rows[start : start + step]))
             if part.shape[1] != layout.d:
                 raise wrong_width(layout.d, part.shape[1])
-            on_grid = rows_on_grid([part], len(part), layout.d)
-            self._correlator.add(on_grid)
-            each = on_grid.reshape(-1, layout.channels, layout.n).sum(dim=(0, 2))
+            part = part.cpu()
+            self._correlator.add(part)
+            each = part.reshape(-1, layout.channels, layout.n).sum(dim=(0, 2))
             self._sum += each.to(torch.int64)
             self._count += len(part)
 

@@ -39,9 +39,18 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import Allocate, copied
-from redunet.core.elimination import BLOCK, Elimination, places
 from redunet.core.linalg import is_surely_definite
-from redunet.core.residues import fits, integers, product, reduce_, residues, scaled
+from redunet.core.residues import (
+    BLOCK,
+    Elimination,
+    fits,
+    indices,
+    integers,
+    product,
+    reduce_,
+    residues,
+    scaled,
+)
 from redunet.errors import DataError
 
 _CACHED, _LEAST_ROWS = 2**16, 256
@@ -79,7 +88,7 @@ class Columns:
 
     def expansion(self) -> Expansion:
         """The whole matrix, to be computed row by row."""
-        r, own = self.rank, places(self.pivots.tolist())
+        r, own = self.rank, indices(self.pivots.tolist())
         block = residues(self.columns[own].cpu())
         elimination = Elimination(r)
         for start in range(0, r, BLOCK):
@@ -94,7 +103,7 @@ class Columns:
         parts = (self.pivots, self.columns, self.diagonal)
         return Columns(*(part.to(device) for part in parts))
 
-    def placed(self, allocate: Allocate) -> Columns:
+    def to_storage(self, allocate: Allocate) -> Columns:
         """The same with its columns in memory from ``allocate``."""
         return Columns(self.pivots, copied(self.columns, allocate), self.diagonal)
 
@@ -176,7 +185,7 @@ class Expansion:
         """Some rows of S: Tensor of shape (n, d), int64."""
         return integers(self.residues(rows, slice(None)))
 
-    def whole(self) -> Tensor:
+    def dense(self) -> Tensor:
         """S: Tensor of shape (d, d), int64."""
         d = self.W.shape[-1]
         out = torch.empty(d, d, dtype=torch.int64, device=self.W.device)
@@ -233,14 +242,14 @@ def compress(
     for start in range(0, d, BLOCK):
         part = slice(start, start + BLOCK)
         taken = elimination.extend(
-            _residues(S, part, part), _residues(S, places(pivots), part), enough - len(pivots)
+            _residues(S, part, part), _residues(S, indices(pivots), part), enough - len(pivots)
         )
         pivots += [start + j for j in taken]
         if len(pivots) > most:
             return None
         if len(pivots) == enough:
             break
-    rows = S[places(pivots)] if isinstance(S, Tensor) else S.rows(places(pivots))
+    rows = S[indices(pivots)] if isinstance(S, Tensor) else S.rows(indices(pivots))
     held = Columns(diagonal.new_tensor(pivots), rows.mT.contiguous(), diagonal)
     known = len(pivots) == enough or _agree(S, held, elimination)
     return held if known else None
@@ -262,7 +271,7 @@ def _agree(S: Tensor | Expansion | Gram, held: Columns, elimination: Elimination
     if isinstance(S, Expansion):
         # Enough, and less work: if W = W[:, p] Z with Z = B⁻¹ Cᵀ, then S = Zᵀ B Z = C B⁻¹ Cᵀ.
         Z = product(elimination.M.mT, expansion.VW)
-        if not bool(reduce_(S.W - product(S.W[..., places(held.pivots.tolist())], Z)).any()):
+        if not bool(reduce_(S.W - product(S.W[..., indices(held.pivots.tolist())], Z)).any()):
             return True
         return not any(bool(part.any()) for part in _upper(S - expansion, d))
     pairs = zip(_upper(S, d), _upper(expansion, d), strict=True)

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from redunet.core.columns import Columns, compress, most_columns
 from redunet.core.covariance import summed
+from redunet.core.exact_columns import Columns, compress, most_columns
 from redunet.core.factors import columns_factor, low_rank_factor
-from redunet.core.grid import GRID, unit_rows
+from redunet.core.grid import GRID, on_grid, unit_rows
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.residues import PRIMES, fits, integers, product, reduce_, residues
@@ -64,7 +64,7 @@ def in_one_form(held: Columns | None, S: Tensor) -> bool:
         torch.equal(one.pivots, held.pivots)
         and torch.equal(one.columns, S[:, held.pivots])
         and torch.equal(one.diagonal, S.diagonal())
-        and torch.equal(one.expansion().whole(), S)
+        and torch.equal(one.expansion().dense(), S)
         for one in (held, again, loaded)
     )
 
@@ -223,7 +223,7 @@ def test_columns_that_hold_no_matrix_or_not_in_its_form_are_refused(pivots: list
         Columns.checked(places, columns, columns[0])
     held, more = Columns.checked(torch.tensor([0, 1]), S[:, :2], S[3, :2])
     assert in_one_form(held, S)
-    assert torch.equal(more.whole()[9], torch.cat([S[3], S[3, 3:4]]))
+    assert torch.equal(more.dense()[9], torch.cat([S[3], S[3, 3:4]]))
 
 
 # Classes
@@ -231,7 +231,7 @@ def test_columns_that_hold_no_matrix_or_not_in_its_form_are_refused(pivots: list
 
 def table(X: Tensor, y: list[int]) -> ClassMoments:
     grid = X.double() / GRID
-    return ClassMoments(X.shape[1]).update(grid, y, lambda rows: rows)
+    return ClassMoments(X.shape[1]).update(grid, y, on_grid)
 
 
 def assert_holds(moments: ClassMoments, X: Tensor, y: list[int]) -> None:
@@ -254,12 +254,12 @@ def assert_holds(moments: ClassMoments, X: Tensor, y: list[int]) -> None:
 
 
 def learn(moments: ClassMoments, X: Tensor, y: list[int]) -> ClassMoments:
-    return moments.update(X.double() / GRID, y, lambda part: part)
+    return moments.update(X.double() / GRID, y, on_grid)
 
 
 def learn_in_batches(moments: ClassMoments, X: Tensor, y: list[int]) -> ClassMoments:
     batches = [(X[[row]].double() / GRID, [y[row]]) for row in range(len(X))]
-    return moments.update_from(batches, lambda part: part)
+    return moments.update_from(batches, on_grid)
 
 
 def merge(moments: ClassMoments, X: Tensor, y: list[int]) -> ClassMoments:
@@ -322,8 +322,8 @@ def test_matrices_are_held_where_there_is_room_and_columns_of_few_samples_where_
         parts = [table(X[rows : rows + n], [0] * n) for rows in (0, n)]
         added = parts[0] + parts[1]
         in_batches = learn_in_batches(ClassMoments(40), X[:n], [0] * n)
-        assert [one[0].whole is not None for one in (*parts, in_batches)] == [whole] * 3
-        assert added[0].whole is not None  # of more than few samples
+        assert [one[0].dense is not None for one in (*parts, in_batches)] == [whole] * 3
+        assert added[0].dense is not None  # of more than few samples
         for moments, of in ((parts[0], X[:n]), (added, X[: 2 * n]), (in_batches, X[:n])):
             assert_holds(moments, of, [0] * len(of))
 
@@ -335,9 +335,9 @@ def test_only_of_few_samples_the_columns_are_all_that_is_held(n: int) -> None:
     whole, held = moments[0].second_moment.clone(), moments[0].columns
     assert held is not None
     assert held.rank == n
-    assert (moments[0].whole is None) == (n == 10)
-    placed = moments.placed(lambda shape, dtype: torch.empty(shape, dtype=dtype))
-    for one in (moments, placed, pickle.loads(pickle.dumps(moments)), moments.to("cpu")):
+    assert (moments[0].dense is None) == (n == 10)
+    placed = moments.to_storage(lambda shape, *, dtype: torch.empty(shape, dtype=dtype))
+    for one in (moments, placed, pickle.loads(pickle.dumps(moments))):
         assert torch.equal(one[0].second_moment, whole)
         assert one[0].rank_at_most == n
         again = one[0].columns
@@ -375,7 +375,7 @@ def test_copies_and_pickles_are_equal() -> None:
     X = samples(20, 20, 20, 0, 6)
     moments = table(X, [0] * 4 + [1] * 16)
     assert [moments[label].columns is None for label in moments] == [False, True]
-    for other in (pickle.loads(pickle.dumps(moments)), copy.deepcopy(moments), moments.to("cpu")):
+    for other in (pickle.loads(pickle.dumps(moments)), copy.deepcopy(moments)):
         assert other == moments
         assert_holds(other, X, [0] * 4 + [1] * 16)
     assert moments.select([0]) != ClassMoments(20, {0: moments[1]})

@@ -15,7 +15,7 @@ from torch import Tensor
 class Allocate(Protocol):
     """Gives memory on the CPU that nobody else uses; what is in it at first has no meaning."""
 
-    def __call__(self, shape: tuple[int, ...], *, dtype: torch.dtype) -> Tensor:
+    def __call__(self, shape: tuple[int, ...], /, *, dtype: torch.dtype) -> Tensor:
         """A tensor of a given shape and dtype."""
 
 

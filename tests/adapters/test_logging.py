@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redunet import DataError
-from redunet.adapters.runs import runs_of
+from redunet_lab.tracking import log_to_mlflow, runs_of
 from tests.adapters.test_docs import EXAMPLES
 from tests.records import ROOT, record
 
@@ -20,7 +20,7 @@ COMPARED = ROOT / "results" / "compare-digits.json"
 
 def test_every_run_of_a_record_is_there() -> None:
     compared = record("compare-digits")
-    runs = runs_of(COMPARED)
+    runs = list(runs_of(COMPARED))
     assert len(runs) == sum(len(method["runs"]) for method in compared["methods"])
     first, given = runs[0], compared["methods"][0]
     assert first.name == given["name"]
@@ -36,10 +36,10 @@ def test_every_run_of_a_record_is_there() -> None:
 
 def test_another_kind_of_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected the record of an experiment, with runs"):
-        runs_of({"kind": "tuning"})
+        list(runs_of({"kind": "tuning"}))
     (tmp_path / "record.json").write_text("no JSON")
     with pytest.raises(DataError, match=re.escape("expected a record in JSON in ")):
-        runs_of(tmp_path / "record.json")
+        list(runs_of(tmp_path / "record.json"))
 
 
 @pytest.mark.filterwarnings("ignore")  # of MLflow itself
@@ -50,8 +50,6 @@ def test_mlflow_holds_settings_metrics_and_files(
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     import mlflow
 
-    from redunet.adapters.mlflow import log
-
     demo = record("digits-demo")
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "results" / "digits-demo.json", "record.json")
@@ -61,7 +59,7 @@ def test_mlflow_holds_settings_metrics_and_files(
     try:
         exec(compile(EXAMPLES["mlflow"], "docs/adapters.md", "exec"), {})
         assert len(mlflow.search_runs(experiment_names=["digits"], output_format="list")) == 1
-        [run_id] = log(demo, files=[model])
+        [run_id] = log_to_mlflow(demo, files=[model])
         client = mlflow.MlflowClient()
         run = client.get_run(run_id)
         assert run.info.status == "FINISHED"

@@ -106,5 +106,5 @@ def test_a_record_of_many_methods_gives_a_row_each(tmp_path: Path) -> None:
     NearestMean().fit([[1.0]], [0]).save(tmp_path / "m")
     text = card(tmp_path / "m", [ROOT / "results" / "compare-digits.json"])
     assert len(data_of(ModelCard(text)).eval_results) == len(record("compare-digits")["methods"])
-    with pytest.raises(DataError, match="expected a record in JSON in"):
+    with pytest.raises(DataError, match="but it is not JSON"):
         card(tmp_path / "m", [tmp_path / "m"])

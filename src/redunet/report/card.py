@@ -8,18 +8,18 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from redunet._version import __version__
-from redunet.adapters.runs import Record, read_record
 from redunet.data.inspecting import held
 from redunet.encoders.known import encoder_of
 from redunet.errors import DataError
 from redunet.estimators import Estimator, load
+from redunet.report.output import Record, read_record
 from redunet.safety.untrusted import file_sha256
 from redunet.text import shown
 
@@ -56,7 +56,7 @@ def card(
     path = Path(path)
     model = load(path)
     title = shown(name or path.stem)
-    results = [row for one in records for row in _results(read_record(one))]
+    results = [row for one in records for row in _results(_given(one))]
     counts, d = model.class_counts_, model.n_features_out_
     most = set(sorted(counts, key=lambda label: -counts[label])[:MOST_CLASSES])
     templates = Environment(
@@ -86,6 +86,10 @@ def card(
         digest=file_sha256(path),
         version=__version__,
     )
+
+
+def _given(record: Record | str | os.PathLike[str]) -> Record:
+    return record if isinstance(record, Mapping) else read_record(Path(record))
 
 
 def _front_matter(title: str, model: Estimator, results: Sequence[Record]) -> dict[str, Any]:

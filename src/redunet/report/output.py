@@ -121,23 +121,31 @@ def _write_figures(chapters: Sequence[Chapter], folder: Path) -> None:
                 write_bytes(folder / f"{before}{figure.name}.png", data)
 
 
-def _read(path: Path, device: str, memory: str) -> Estimator | dict[str, Any]:
+def _read(path: Path, device: str, memory: str) -> Estimator | Record:
     """The model or the record in a file."""
     with open_regular(path) as file:
         # The first byte of a model's file is that of a length, a multiple of eight.
-        text = b"" if file.read(1) != b"{" else b"{" + file.read(MOST_RECORD_BYTES)
-    if not text:
-        try:
-            return load(path, device, memory)
-        except ModelFileError as error:
-            raise ModelFileError(f"expected a model or a record, but {error}") from error
+        is_record = file.read(1) == b"{"
+    if is_record:
+        return read_record(path)
+    try:
+        return load(path, device, memory)
+    except ModelFileError as error:
+        raise ModelFileError(f"expected a model or a record, but {error}") from error
+
+
+def read_record(path: Path) -> Record:
+    """The record in a file."""
+    with open_regular(path) as file:
+        text = file.read(MOST_RECORD_BYTES)
     try:
         record = json.loads(text.decode("utf-8"), parse_constant=_no_number)
         json.dumps(record, ensure_ascii=False).encode()  # half a character cannot be written
     except (ValueError, RecursionError) as error:
         raise DataError(f"expected a record in {path}, but it is not JSON: {error}") from None
-    found: dict[str, Any] = record
-    return found
+    if not isinstance(record, dict):
+        raise DataError(f"expected a record in {path}, got a {type(record).__name__}")
+    return record
 
 
 def _no_number(word: str) -> None:

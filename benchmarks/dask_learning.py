@@ -28,7 +28,7 @@ import torch
 from benchmarks.measure import Row, clock, machine, moments_floor, record, yardsticks
 from redunet import ReduNetClassifier
 from redunet.distributed import learn
-from redunet.distributed.cluster import local_client
+from redunet.distributed.dask_cluster import local_client
 
 RECORD = Path(__file__).parent / "results" / "dask-cpu.json"
 FILES, GROUP_ROWS = 4, 25_000

@@ -29,9 +29,9 @@ from redunet import ReduNetClassifier
 from redunet.core.exact_columns import most_columns
 from redunet.distributed import learn
 from redunet.distributed import partial as partial_results
-from redunet.distributed.cluster import local_client
-from redunet.distributed.partial import Partial, added
-from redunet.distributed.partitions import PARTS_PER_WORKER
+from redunet.distributed.dask_cluster import local_client
+from redunet.distributed.dask_parts import PARTS_PER_WORKER
+from redunet.distributed.task import Part, Task
 
 RECORD = Path(__file__).parent / "results" / "scale.json"
 WORKERS = (1, 2, 4, 8)
@@ -195,10 +195,10 @@ def constants() -> Constants:
     by_size = [seconds / d for seconds, d in zip(a_sample, sizes, strict=True)]
     square = (by_size[1] - by_size[0]) / (sizes[1] - sizes[0])
     linear = max(0.0, by_size[0] - square * sizes[0])
-    whole = Partial(model.moments_, d)
+    whole = Task.of(model).part(model)
     size = 8 * k * d**2
     send = processor_time(lambda: pickle.loads(pickle.dumps(whole, protocol=5)))
-    add = processor_time(lambda: added(whole, whole))
+    add = processor_time(lambda: whole + whole)
     tiny = 64
     with local_client(2) as client:
         engine = processor_time_on(client, *samples(tiny, 4, 2), rows=1)[0] / tiny
@@ -252,16 +252,16 @@ def measured(job: Job) -> Row:
 
 def _count() -> None:
     """Have this worker note the size of each partial result that it sends."""
-    reduce = Partial.__reduce__
+    reduce = Part.__reduce__
 
-    def counting(self: Partial) -> Any:
+    def counting(self: Part) -> Any:
         found = reduce(self)
         partial_results.__dict__.setdefault("_sent", []).append(
             sum(array.nbytes for array in found[1][1].values())
         )
         return found
 
-    Partial.__reduce__ = counting  # type: ignore[method-assign]
+    Part.__reduce__ = counting  # type: ignore[method-assign]
 
 
 def _counted() -> list[int]:

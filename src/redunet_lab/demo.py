@@ -106,7 +106,7 @@ def run_demo(out: Path, workers: int | None = None, progress: Progress = silent)
 def _by_workers(workers: int, X: Any, y: Any) -> dict[str, Any]:
     """Files of a model that worker processes teach, and from which they withdraw a class."""
     from redunet.distributed import learn, unlearn
-    from redunet.distributed.cluster import dask_packages, local_client
+    from redunet.distributed.dask_cluster import dask_packages, local_client
 
     dask_packages()
     import dask.array as da

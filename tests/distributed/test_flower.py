@@ -7,8 +7,6 @@ import logging
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,18 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, RecordDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redunet import DataError, ReduNetClassifier, SettingsError
-from redunet.distributed.contribution import Task, learnt
 from redunet.distributed.flower import learn, server_app, withdraw
-from redunet.distributed.flower_records import records
-from redunet.estimators import LinearDiscriminant, MomentEstimator, Ridge
-from redunet.estimators.protocol import NotFittedError
+from redunet.estimators import LinearDiscriminant, Ridge
 from redunet.features import Standardize
-from redunet_lab.closed_forms import RanPAC
 from tests.conftest import classes_on_subspaces
 from tests.distributed.flower_grid import LocalGrid
 
@@ -46,20 +40,6 @@ def file_hash(model: Any, folder: Path) -> str:
     return hashlib.sha256((folder / "hashed").read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("split", [OVERLAPPING, DISJOINT, OVERLAPPING[:2], DISJOINT[:2]])
-def test_the_file_of_a_federation_is_that_of_one_process(
-    split: list[Any], masked: bool, tmp_path: Path
-) -> None:
-    rows = np.logical_or.reduce(split)
-    wanted = file_hash(ReduNetClassifier().fit(X[rows], Y[rows]), tmp_path)
-    model = ReduNetClassifier()
-    found = learn(model, LocalGrid(*map(data, split)), n_clients=len(split), masked=masked)
-    assert file_hash(model, tmp_path) == wanted
-    assert sorted(found.taken) == [*range(1, len(split) + 1)]
-    assert found.refused == {}
-
-
 @settings(max_examples=15)
 @given(
     owner=st.lists(st.integers(0, 3), min_size=120, max_size=120),
@@ -73,35 +53,35 @@ def test_any_split(owner: list[int], masked: bool, words: bool) -> None:
         return
     model = ReduNetClassifier()
     grid = LocalGrid(*(data(part, y=labels) for part in parts))
-    learn(model, grid, n_clients=len(parts), masked=masked)
+    found = learn(model, grid, n_clients=len(parts), masked=masked)
     assert model.moments_ == ReduNetClassifier().fit(X, labels).moments_
+    assert sorted(found.taken) == [*range(1, len(parts) + 1)]
 
 
-def test_settings_and_feature_maps_travel(tmp_path: Path) -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_settings_features_and_columns_travel(masked: bool, tmp_path: Path) -> None:
     images = np.abs(X).reshape(-1, 3, 4)
     features = Standardize.learn(images)
-    frame = pd.DataFrame(X, columns=[f"v{index}" for index in range(12)])
     words = np.array([f"c{label}" for label in Y])
     cases: list[tuple[Callable[[], Any], Any, Any]] = [
         (lambda: Ridge(features=features), images, Y),
-        (lambda: RanPAC(n_projections=20), X, Y),  # has a map of its own
         (lambda: LinearDiscriminant(normalize="constant"), X, words),
         (lambda: ReduNetClassifier(n_layers=3, normalize="class", input_range=(-9, 9)), X, Y),
     ]
     for make, samples, labels in cases:
-        for masked in (False, True):
-            grid = LocalGrid(*(data(part, samples, labels) for part in OVERLAPPING))
-            model = make()
-            learn(model, grid, n_clients=3, masked=masked)
-            wanted = file_hash(make().fit(samples, labels), tmp_path)
-            assert file_hash(model, tmp_path) == wanted
-            learn(model, grid, n_clients=3, masked=masked)  # adds to what is there
-            both = make().fit(samples, labels).partial_fit(samples, labels)
-            assert file_hash(model, tmp_path) == file_hash(both, tmp_path)
+        grid = LocalGrid(*(data(part, samples, labels) for part in OVERLAPPING))
+        model = make()
+        learn(model, grid, n_clients=3, masked=masked)
+        wanted = file_hash(make().fit(samples, labels), tmp_path)
+        assert file_hash(model, tmp_path) == wanted
+        learn(model, grid, n_clients=3, masked=masked)  # adds to what is there
+        both = make().fit(samples, labels).partial_fit(samples, labels)
+        assert file_hash(model, tmp_path) == file_hash(both, tmp_path)
+    frame = pd.DataFrame(X, columns=[f"v{index}" for index in range(12)])
     parts = [frame.iloc[:50], frame.iloc[50:]]
     grid = LocalGrid(lambda _: (parts[0], Y[:50]), lambda _: (parts[1], Y[50:]))
     model = ReduNetClassifier()
-    learn(model, grid, n_clients=2)
+    learn(model, grid, n_clients=2, masked=masked)
     assert file_hash(model, tmp_path) == file_hash(ReduNetClassifier().fit(frame, Y), tmp_path)
 
 
@@ -115,44 +95,12 @@ def test_a_client_withdraws_as_if_it_had_never_taken_part(tmp_path: Path) -> Non
             withdraw(model, grid, {3: "0" * 64})
         assert file_hash(model, tmp_path) == before
         withdraw(model, grid, {3: found.taken[3]})
-        never = ReduNetClassifier()
-        learn(never, LocalGrid(*map(data, DISJOINT[:2])), n_clients=2)
-        assert file_hash(model, tmp_path) == file_hash(never, tmp_path)
         plain = ReduNetClassifier().fit(X[Y < 3], Y[Y < 3])
         assert file_hash(model, tmp_path) == file_hash(plain, tmp_path)
     other = LocalGrid(*map(data, DISJOINT[:2]), data(OVERLAPPING[2], X + 5))
     with pytest.raises(DataError, match=r"expected a class that was learnt|learnt before"):
         withdraw(model, other, {3: ""})
     assert file_hash(model, tmp_path) == file_hash(plain, tmp_path)
-    with pytest.raises(NotFittedError, match="learnt nothing"):
-        withdraw(ReduNetClassifier(), grid, {3: ""})
-
-
-def test_a_client_contributes_a_model_of_its_own(tmp_path: Path) -> None:
-    def make() -> ReduNetClassifier:
-        return ReduNetClassifier(n_layers=3, n_components=2)
-
-    own = make().fit(X[OVERLAPPING[0]], Y[OVERLAPPING[0]])
-    for masked in (False, True):
-        model = make()
-        grid = LocalGrid(lambda _: own, data(OVERLAPPING[1]))
-        learn(model, grid, n_clients=2, masked=masked)
-        both = OVERLAPPING[0] | OVERLAPPING[1]
-        assert file_hash(model, tmp_path) == file_hash(make().fit(X[both], Y[both]), tmp_path)
-    others: list[tuple[MomentEstimator, str]] = [
-        (ReduNetClassifier(n_layers=4, n_components=2), "differ in n_layers"),
-        (make().set_params(normalize="constant"), "differ in features, normalize or input_range"),
-        (Ridge(), "expected a ReduNetClassifier, as on the server, got a Ridge"),
-    ]
-    for other, said in others:
-        other.fit(X, Y)
-        grid = LocalGrid(partial(_given, other), data(OVERLAPPING[1]))
-        with pytest.raises(DataError, match=said):
-            learn(make(), grid, n_clients=2)
-
-
-def _given(model: Any, context: Context) -> Any:
-    return model
 
 
 def _fails(context: Context) -> Any:
@@ -160,7 +108,6 @@ def _fails(context: Context) -> Any:
 
 
 def test_a_client_that_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> None:
-    everybody = X[:, :12], Y
     bad = X.copy()
     bad[60, 3] = np.nan
     clients: list[tuple[Callable[[Context], Any], str]] = [
@@ -168,12 +115,11 @@ def test_a_client_that_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> No
         (lambda _: (X, Y.astype(str)), "all int or all str"),
         (lambda _: (bad, Y), "the data of this client: Input contains NaN"),
         (lambda _: (X[:0], Y[:0]), "expected at least one sample, got none"),
-        (lambda _: (pd.DataFrame(X, columns=list("abcdefghijkl")), Y), "without column names"),
         (lambda _: X, "expected a pair of samples and labels"),
-        (_fails, "ZeroDivisionError"),
+        (_fails, "the data of this client: ZeroDivisionError: division by zero"),
     ]
     for masked in (False, True):
-        model = ReduNetClassifier().fit(*everybody)
+        model = ReduNetClassifier().fit(X, Y)
         before = file_hash(model, tmp_path)
         for load, said in clients:
             grid = LocalGrid(data(OVERLAPPING[0]), load, data(OVERLAPPING[1]))
@@ -183,76 +129,8 @@ def test_a_client_that_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> No
             assert file_hash(model, tmp_path) == before
         found = learn(model, grid, n_clients=3, min_clients=2, masked=masked)
         assert list(found.refused) == [2]
-        assert sorted(found.taken) == [1, 3]
-        wanted = ReduNetClassifier().fit(*everybody)
-        wanted.partial_fit(X[~OVERLAPPING[2]], Y[~OVERLAPPING[2]])
+        wanted = ReduNetClassifier().fit(X, Y).partial_fit(X[~OVERLAPPING[2]], Y[~OVERLAPPING[2]])
         assert file_hash(model, tmp_path) == file_hash(wanted, tmp_path)
-        narrow = LocalGrid(data(OVERLAPPING[0]), lambda _: (X[:, :7], Y))
-        new = ReduNetClassifier()
-        with pytest.raises(DataError, match="differ in n_columns, 12 and 7: nothing was changed"):
-            learn(new, narrow, n_clients=2, masked=masked)
-        assert not hasattr(new, "moments_")
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"version": "9.9"}, r"expected redunet 9\.9, as on the server, got 0"),
-        ({"grid": 2**10}, "expected a grid of 1024 steps, as on the server, got 1048576"),
-        ({"model": b"nonsense"}, "is not a redunet model, or is damaged"),
-    ],
-)
-def test_clients_of_another_kind(
-    values: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = replace(Task.of(ReduNetClassifier()), **values)
-    monkeypatch.setattr("redunet.distributed.flower.Task.of", lambda model: task)
-    for masked in (False, True):
-        model = ReduNetClassifier()
-        with pytest.raises(DataError, match=said):
-            learn(model, LocalGrid(*map(data, OVERLAPPING)), n_clients=3, masked=masked)
-        assert not hasattr(model, "moments_")
-
-
-def test_what_arrives_damaged_or_from_another_task_is_left_out() -> None:
-    rest = ReduNetClassifier().fit(X[~OVERLAPPING[1]], Y[~OVERLAPPING[1]]).moments_
-    other = learnt(Task.of(ReduNetClassifier(n_layers=2)), (X, Y)).to_bytes()
-    good = learnt(Task.of(ReduNetClassifier()), (X, Y)).to_bytes()
-    floats = RecordDict({"bytes": ArrayRecord({"moments": Array(X)}), "values": ConfigRecord()})
-    for content, said in [
-        (records({"moments": other}), "learnt with the settings and features of the server"),
-        (records({"moments": good[:-1] + b"?"}), "was altered after it was saved"),
-        (records({"moments": b"nonsense"}), "is not a redunet model, or is damaged"),
-        (records({}), "is not a redunet model, or is damaged"),
-        (floats, r"expected bytes, got an array of float64 of shape \(120, 12\)"),
-        (RecordDict(), "expected a message of a redunet federation, got another"),
-    ]:
-        grid = LocalGrid(*map(data, OVERLAPPING))
-        grid.change = lambda node, reply, content=content: (
-            Message(content, reply_to=Message(content, node, "train")) if node == 2 else reply
-        )
-        model = ReduNetClassifier()
-        with pytest.raises(DataError, match=said):
-            learn(model, grid, n_clients=3)
-        assert not hasattr(model, "moments_")
-        found = learn(model, grid, n_clients=3, min_clients=2)
-        assert re.search(said, found.refused[2])
-        assert model.moments_ == rest
-
-
-def test_a_client_that_drops_out(tmp_path: Path) -> None:
-    grid = LocalGrid(*map(data, OVERLAPPING))
-    grid.drops = {(2, "train")}
-    model = ReduNetClassifier().fit(X[:50], Y[:50])
-    before = file_hash(model, tmp_path)
-    with pytest.raises(DataError, match="client 2: no answer within 3600 s"):
-        learn(model, grid, n_clients=3)
-    assert file_hash(model, tmp_path) == before
-    found = learn(model, grid, n_clients=3, min_clients=2)
-    assert found.refused == {2: "no answer within 3600 s"}
-    rows = ~OVERLAPPING[1]
-    wanted = ReduNetClassifier().fit(X[:50], Y[:50]).partial_fit(X[rows], Y[rows])
-    assert file_hash(model, tmp_path) == file_hash(wanted, tmp_path)
 
 
 def test_moments_travel_as_packed_bytes() -> None:
@@ -297,25 +175,17 @@ def test_the_server_app_changes_a_file(tmp_path: Path, caplog: pytest.LogCapture
         run(n_clients=3, min_clients=3, masked=False, timeout=60, withdraw="")
     assert path.read_bytes() == plain(Y >= 0)
     gone = re.findall(r"redunet: taken (2:\w{64})$", caplog.text, re.M)[0]
-    for bad, said in (
-        ("x", 'expected withdraw = "NODE:SHA256'),
-        ("2:ab", "sent before, sha256 ab"),
-    ):
-        with pytest.raises((SettingsError, DataError), match=said):
-            run(withdraw=bad)
-        assert path.read_bytes() == plain(Y >= 0)
+    with pytest.raises(SettingsError, match='expected withdraw = "NODE:SHA256'):
+        run(withdraw="x")
+    assert path.read_bytes() == plain(Y >= 0)
     run(n_clients=3, withdraw=gone)
     assert path.read_bytes() == plain(~OVERLAPPING[1])
     grid.drops = {(3, "train")}
     with pytest.raises(DataError, match="client 3: no answer within 60 s") as caught:
         run(n_clients=3, timeout=60)
     logging.getLogger("flwr").error("ServerApp raised", exc_info=caught.value)  # as Flower does
-    logging.getLogger("flwr").error("ServerApp raised", exc_info=ZeroDivisionError("other"))
-    assert caplog.text.count("ServerApp raised") == 1
+    assert "ServerApp raised" not in caplog.text
     assert path.read_bytes() == plain(~OVERLAPPING[1])
-    assert (
-        "redunet: expected moments of 3 clients or more, got those of 2; nothing was" in caplog.text
-    )
 
 
 def test_without_flower(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,16 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Message, RecordDict
 
 from redunet import ReduNetClassifier
 from redunet.distributed import masks
-from redunet.distributed.contribution import Task
-from redunet.distributed.flower_records import bytes_in, of_task, records, values_in
-from redunet.estimators import blank, storage
+from redunet.distributed.flower_messages import bytes_in, of_task, records, values_in
+from redunet.distributed.task import Task
+from redunet.estimators import storage
 from tests.conftest import classes_on_subspaces
 from tests.distributed.flower_grid import LocalGrid
 
@@ -74,25 +72,21 @@ class Server:
         }
 
 
-@pytest.mark.parametrize("kind", ["train", "query.keys"])
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"grid": 2**10}, "expected a grid of 1024 steps"),
+        ({"grid": 2**10}, "expected a grid of 1024 steps, as in the task, got 1048576"),
         ({"grid": True}, "expected a whole number of steps"),
-        ({"grid": "2"}, "expected a whole number of steps"),
-        ({"version": "0.0"}, "expected redunet 0.0, as on the server"),
+        ({"version": "0.0"}, "expected redunet 0.0, as where the task was made, got"),
         ({"kind": "float"}, "expected labels of type int or str"),
-        ({"model": b""}, "is not a redunet model"),
-        ({"model": TASK.model[:-3]}, "the model without moments"),
         ({"model": TASK.model + b"\0"}, "was altered after it was saved"),
-        ({"model": b"\0" * 10**8}, "is not a redunet model"),
         ({"model": b"\x08" + bytes(7) + DEEP.encode()}, "is not a redunet model"),
     ],
 )
-def test_a_task_of_another_kind(kind: str, changes: dict[str, Any], said: str) -> None:
+def test_a_task_of_another_kind(changes: dict[str, Any], said: str) -> None:
     changed = of_task(replace(TASK, **changes))
-    assert said in Server().refusal(1, kind, changed)
+    for kind in ("train", "query.keys"):
+        assert said in Server().refusal(1, kind, changed)
 
 
 def of_model(place: str, value: Any) -> RecordDict:
@@ -116,21 +110,13 @@ LIFT = {"kind": "gaussian-lift", "values": {
     ("place", "value"),
     [
         ("settings", None),
-        ("settings", []),
-        ("settings.n_layers", -1),
         ("settings.n_layers", 10**9),
-        ("settings.eps", 0),
-        ("settings.kind", "no such estimator"),
         ("settings.kind", ["ridge"]),
         ("settings.new", 1),
-        ("embedding.normalize", "none"),
         ("embedding.input_range", [0, 0]),
         ("embedding.features", LIFT),
         ("embedding.features", {"kind": "os.system", "values": {}}),
-        ("input", {}),
-        ("input", {"n_columns": 10**30, "names": None, "resize": False, "encoder": None}),
         ("input", {"n_columns": 2**24, "names": None, "resize": False, "encoder": None}),
-        ("input", {"n_columns": -3, "names": None, "resize": False, "encoder": None}),
         ("input", {"n_columns": 6, "names": ["a"], "resize": False, "encoder": None}),
     ],
 )
@@ -143,17 +129,17 @@ def test_a_model_with_impossible_settings(place: str, value: Any) -> None:
 def test_messages_that_are_none() -> None:
     server = Server()
     arrays = RecordDict({"bytes": ArrayRecord({"model": Array("x", (1,), "y", b"")})})
-    for content in (RecordDict(), arrays, RecordDict({"bytes": ConfigRecord()}), records({})):
+    for content in (RecordDict(), arrays, records({})):
         for kind in ("train", "query.keys", "query.shares", "train.masked", "query.unmask"):
             assert server.refusal(1, kind, content)
     for name in ("mask_keys", "labels"):
-        for text in ("", "{", DEEP, "7", '{"1": 2}', "[[1]]", "null"):
+        for text in ("{", DEEP, '{"1": 2}', "null"):
             values = {"mask_keys": "{}", "labels": "[]"} | {name: text}
-            content = server.of_all()
-            server.refusal(1, "query.shares", records(bytes_in_record(content), **values))
+            sent = bytes_in_record(server.of_all())
+            assert server.refusal(1, "query.shares", records(sent, **values))
     server.masked()
-    for sent in ("", "{", DEEP, "7", "[]", '["a"]', "[null]", "[[1]]", "[1e400]"):
-        assert server.refusal(1, "query.unmask", records({}, sent=sent))
+    for told in (DEEP, "7", '["a"]', "[1e400]"):
+        assert server.refusal(1, "query.unmask", records({}, sent=told))
 
 
 def bytes_in_record(content: RecordDict) -> dict[str, bytes]:
@@ -204,7 +190,7 @@ def test_claims_about_who_takes_part() -> None:
         ({"shares": {"2": shares["2"], "3": shares["3"]}}, "this one among them"),
         ({"shares": shares | {"02": shares["2"]}}, "expected the numbers of clients"),
         ({"labels": [0, 1]}, "expected all classes of this client"),
-        ({"labels": [0, 0, 1, 2, 3]}, "in order, each once"),
+        ({"labels": [0, 0, 1, 2, 3]}, "among those of the sum, in order"),
         ({"labels": ["0", 1, 2, 3]}, "all int or all str"),
         ({"labels": [*range(10**7)]}, "at most 2.1 GB"),
     ):
@@ -220,17 +206,3 @@ def test_claims_about_who_takes_part() -> None:
     given = bytes_in(server.ask(1, "query.unmask", records({}, sent="[1, 2]")))
     assert given.keys() == {"1", "2", "3"}
     assert "in order" in server.refusal(1, "query.unmask", records({}, sent="[1, 2, 3]"))
-
-
-def test_a_model_of_many_features_is_refused_or_learnt_in_one_line() -> None:
-    wide = ReduNetClassifier()
-    assert blank.to_bytes(wide) == TASK.model
-    tensors, content = storage.decode(TASK.model, "")
-    content["embedding"]["features"] = {
-        "kind": "flatten",
-        "values": {"input_shape": [10**6, 10**6]},
-    }
-    tensors["features.more"] = torch.zeros(3)
-    lie = of_task(replace(TASK, model=storage.encode(tensors, content)))
-    assert "expected" in Server().refusal(1, "train", lie)
-    assert np.shape(X) == (48, 6)

@@ -22,7 +22,7 @@ from redunet import (
     ReduNetClassifier,
     SettingsError,
 )
-from redunet.distributed.contribution import Task
+from redunet.distributed.task import Task
 from redunet.estimators import LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
 from redunet.estimators.model_settings import ModelSettings
 from redunet.features import Mirrored, PatchFilters, RandomReLU, Together
@@ -201,7 +201,7 @@ def test_what_cannot_be_is_one_line() -> None:
         Ridge().remember(model.moments_)
     with pytest.raises(DataTypeError, match="expected moments of groups of features for a"):
         new().remember(Ridge(features=MAPS).fit(X, y).moments_)
-    with pytest.raises(SettingsError, match="for a federation, got one of ensemble"):
+    with pytest.raises(SettingsError, match="to learn in parts, got one of ensemble"):
         Task.of(new())
     with pytest.raises(SettingsError, match=r"of several feature maps, got one of groups of vec"):
         ModelView(EnsembleClassifier(Ridge(), groups=(5, 7)).fit(X, y)).network  # noqa: B018

@@ -30,8 +30,8 @@ def change_of(workers: int | None, scheduler: str | None) -> Any:
         return apply_batches
     if workers is not None and scheduler is not None:
         raise SettingsError("expected --workers or --scheduler, got both: leave one out")
-    from redunet.distributed.cluster import dask_packages
-    from redunet.distributed.learning import OnDask
+    from redunet.distributed.dask_cluster import dask_packages
+    from redunet.distributed.dask_learning import OnDask
 
     dask_packages()
     return OnDask(workers, scheduler)

@@ -5,8 +5,8 @@ They need the packages of ``redunet[dask]``. `ShardedClassifier` answers by a `g
 each with some of the classes of a model.
 """
 
+from redunet.distributed.dask_learning import learn, unlearn
 from redunet.distributed.group import group
-from redunet.distributed.learning import learn, unlearn
 from redunet.distributed.sharded import ShardedClassifier
 
 __all__ = ["ShardedClassifier", "group", "learn", "unlearn"]

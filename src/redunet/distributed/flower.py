@@ -13,30 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redunet.distributed.contribution import Task, one_line
+from redunet.distributed.task import Task, one_line
 from redunet.errors import DataError, ReduNetError, SettingsError, not_installed
 from redunet.estimators import Estimator, blank, load
 from redunet.estimators import partial as in_parts
 
 try:
-    from flwr.app import ArrayRecord, Context
+    from flwr.app import Context
     from flwr.serverapp import Grid, ServerApp
 
     from redunet.distributed.flower_client import client_app
-    from redunet.distributed.flower_masked import MaskedMomentSum
-    from redunet.distributed.flower_strategy import MomentSum
+    from redunet.distributed.flower_server import Round
 except ImportError as error:
     raise not_installed("Flower", "flower", error) from error
 
-__all__ = [
-    "MaskedMomentSum",
-    "MomentSum",
-    "Outcome",
-    "client_app",
-    "learn",
-    "server_app",
-    "withdraw",
-]
+__all__ = ["Outcome", "client_app", "learn", "server_app", "withdraw"]
 
 _LOG = logging.getLogger("flwr")
 
@@ -51,7 +42,7 @@ class Outcome:
     Parameters
     ----------
     taken : dict from int to str
-        Of each client that took part the sha256 of the moments that it sent, with which it can be
+        The sha256 of the moments that each client that took part has sent, with which it can be
         withdrawn again; "" where they were masked.
     refused : dict from int to str
         Of each other client that was asked, one line that says why it did not take part.
@@ -80,10 +71,10 @@ def learn(
     grid : flwr.serverapp.Grid
         Of the ServerApp.
     n_clients : int
-        How many clients must be connected before the round begins; all that are then connected
-        are asked.
+        Clients that must be connected before the round begins; all that are then connected are
+        asked.
     min_clients : int, default=n_clients
-        How many must take part for the round to count; others may fail or drop out.
+        Clients that must take part for the round to count; others may fail or drop out.
     masked : bool, default=False
         Whether the server is to see the sum of all moments only.
     timeout : float, default=3600
@@ -93,17 +84,14 @@ def learn(
     -------
     Outcome
     """
-    task = Task.of(model)
     few = n_clients if min_clients is None else min_clients
-    strategy = (MaskedMomentSum if masked else MomentSum)(task, n_clients, few, timeout)
-    strategy.start(grid, ArrayRecord(), num_rounds=1, timeout=timeout)
-    if strategy.total is None or strategy.input is None:
-        raise DataError("expected at least one sample, got none")
+    asked = Round(Task.of(model), grid, n_clients, few, timeout)
+    total = asked.masked() if masked else asked.in_the_clear()
     created = not hasattr(model, "moments_")
-    in_parts.add(model, strategy.total, strategy.input["n_columns"], strategy.input["names"])
+    in_parts.add(model, total.moments, total.input["n_columns"], total.input["names"])
     if created:
-        blank.take_input(model, strategy.input)
-    return Outcome(strategy.taken, strategy.refused)
+        blank.take_input(model, total.input)
+    return Outcome(asked.taken, asked.refused)
 
 
 def withdraw(
@@ -129,18 +117,16 @@ def withdraw(
     Outcome
     """
     model.moments_  # noqa: B018 - an error where there is nothing to withdraw
-    strategy = MomentSum(Task.of(model), len(clients), len(clients), timeout, nodes=clients)
-    strategy.start(grid, ArrayRecord(), num_rounds=1, timeout=timeout)
+    asked = Round(Task.of(model), grid, len(clients), len(clients), timeout, clients)
+    total = asked.in_the_clear()
     for node, sha256 in clients.items():
-        if sha256 not in ("", strategy.taken[node]):
+        if sha256 not in ("", asked.taken[node]):
             raise DataError(
                 f"expected the moments that client {node} sent before, sha256 {sha256[:8]}…, got "
-                f"{strategy.taken[node][:8]}…: withdraw with the data of that time"
+                f"{asked.taken[node][:8]}…: withdraw with the data of that time"
             )
-    if strategy.total is None:
-        raise DataError("expected at least one sample, got none")
-    in_parts.withdraw(model, strategy.total)
-    return Outcome(strategy.taken, strategy.refused)
+    in_parts.withdraw(model, total.moments)
+    return Outcome(asked.taken, asked.refused)
 
 
 def server_app(model: Estimator, path: str | os.PathLike[str]) -> ServerApp:
@@ -178,7 +164,7 @@ def server_app(model: Estimator, path: str | os.PathLike[str]) -> ServerApp:
 
 
 def _served(model: Estimator, path: Path, grid: Grid, config: Mapping[str, Any]) -> list[str]:
-    """Change a model file as a run configuration says, and say what was done."""
+    """Change a model file as a run configuration says; the lines to log."""
     given = {key.replace("-", "_"): config[key] for key in _KEYS if key in config}
     gone = _clients(str(config.get("withdraw", "")))
     current = load(path) if path.exists() else model
@@ -198,7 +184,7 @@ def _served(model: Estimator, path: Path, grid: Grid, config: Mapping[str, Any])
 
 
 def _foreseen(record: logging.LogRecord) -> bool:
-    """Whether a line is to be logged: not the traceback of an error that was told in a line."""
+    """Whether to log a record: not the traceback of an error that was told in a line."""
     return record.exc_info is None or not isinstance(record.exc_info[1], ReduNetError)
 
 

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from redunet.core.labels import check_labels
 from redunet.distributed import masks
-from redunet.distributed.contribution import Contribution, Task, learnt, one_line
-from redunet.distributed.flower_records import (
+from redunet.distributed.flower_messages import (
     array_of,
+    by_client,
     bytes_in,
     bytes_of,
     records,
-    refusal,
     task_in,
     values_in,
 )
-from redunet.errors import DataError, ReduNetError, SettingsError
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from redunet.distributed.task import Part, Task, one_line
+from redunet.errors import DataError, DataTypeError, ReduNetError, SettingsError
+from redunet.estimators.checks import column_names
 
 Load = Callable[[Context], Any]
-"""What gives the data of a client."""
+"""Gives the data of a client."""
 
-_STATE = "redunet"
+_LOG = logging.getLogger("flwr")
+
+_OUT_OF_ORDER = "expected the messages of a masked sum in order, each once: start again"
 
 
 def client_app(load: Load) -> ClientApp:
@@ -39,16 +40,15 @@ def client_app(load: Load) -> ClientApp:
     Parameters
     ----------
     load : callable
-        From Flower's ``Context``, with the ``node_config`` of this client, to its data: samples
-        and labels (X, y), as for `partial_fit`; or an estimator that has learnt them, such as one
-        that `redunet.estimators.load` read from a file, with the settings of the server's model.
-        With ``masked-only=true`` in its ``node_config``, a client takes part in masked sums only.
+        From Flower's ``Context``, with the ``node_config`` of this client, to its samples and
+        labels (X, y), as for `partial_fit`. With ``masked-only=true`` in its ``node_config``, a
+        client takes part in masked sums only.
 
     Returns
     -------
     ClientApp
     """
-    app, of_task = ClientApp(), _understood(learnt)
+    app = ClientApp()
 
     @app.train()
     @_answering
@@ -58,55 +58,67 @@ def client_app(load: Load) -> ClientApp:
                 "expected a masked sum, as this client has masked-only=true in its node "
                 "configuration, got a request for moments in the clear: set masked = true"
             )
-        return records({"moments": of_task(task_in(message), load(context)).to_bytes()})
+        return records({"moments": _learnt(task_in(message), load, context).to_bytes()})
 
     @app.query("keys")
     @_answering
     def keys(message: Message, context: Context) -> RecordDict:
-        return _keys(task_in(message), of_task(task_in(message), load(context)), context)
+        task = task_in(message)
+        return _keys(_learnt(task, load, context), context)
 
-    app.query("shares")(_answering(_understood(_shares)))
-    app.train("masked")(_answering(_understood(_masked)))
-    app.query("unmask")(_answering(_understood(_unmask)))
+    app.query("shares")(_answering(_shares))
+    app.train("masked")(_answering(_masked))
+    app.query("unmask")(_answering(_unmask))
     return app
 
 
 def _answering(
     answer: Callable[[Message, Context], RecordDict],
 ) -> Callable[[Message, Context], Message]:
-    """What replies with an answer, or with one line where this client does not take part."""
+    """Reply with an answer, or with one line where this client does not take part."""
 
     def reply(message: Message, context: Context) -> Message:
         try:
             return Message(answer(message, context), reply_to=message)
         except ReduNetError as error:
-            return refusal(one_line(error), message)
+            reason = one_line(error)
+        except Exception as error:  # noqa: BLE001 - whatever a server may send
+            reason = (
+                f"expected a message that this client can answer, got another: {one_line(error)}"
+            )
+        return Message(Error(0, reason), reply_to=message)
 
     return reply
 
 
-def _understood(answer: Callable[P, T]) -> Callable[P, T]:
-    """A function of what the server has sent: where it fails, that is at fault."""
+def _learnt(task: Task, load: Load, context: Context) -> Part:
+    """The part of this client."""
+    task.open()
+    try:
+        found = load(context)
+    except ReduNetError:
+        raise
+    except Exception as error:
+        _LOG.exception("redunet: the function that gives the data of this client failed")
+        raise DataError(f"the data of this client: {one_line(error)}") from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise DataTypeError(
+            f"expected a pair of samples and labels, (X, y), got {type(found).__name__}: change "
+            f"the function that gives the data of this client"
+        )
+    X, _ = found
+    part = task.learn("the data of this client", [found] if len(X) else [], column_names(X))
+    if part is None:
+        raise DataError("the data of this client: expected at least one sample, got none")
+    return part
 
-    def given(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return answer(*args, **kwargs)
-        except ReduNetError:
-            raise
-        except Exception as error:  # whatever a server may send
-            raise DataError(
-                f"expected a message that this client can answer, got another: {one_line(error)}"
-            ) from error
 
-    return given
-
-
-def _keys(task: Task, own: Contribution, context: Context) -> RecordDict:
-    """First exchange: the public keys of this client, and which classes it has."""
+def _keys(own: Part, context: Context) -> RecordDict:
+    """First exchange: the public keys of this client, and its classes."""
     for_masks, for_shares = masks.key_pair(), masks.key_pair()
     context.state = RecordDict(
         {
-            _STATE: ConfigRecord(
+            "redunet": ConfigRecord(
                 {
                     "mask": for_masks[0],
                     "share": for_shares[0],
@@ -120,10 +132,10 @@ def _keys(task: Task, own: Contribution, context: Context) -> RecordDict:
         }
     )
     about = {
-        "labels": list(own.moments.labels),
+        "labels": list(own.labels),
         "n_features": own.moments.n_features,
         "input": own.input,
-        "task": task.sha256,
+        "task": own.task,
     }
     return records({}, mask=for_masks[1], share=for_shares[1], about=json.dumps(about))
 
@@ -132,8 +144,8 @@ def _shares(message: Message, context: Context) -> RecordDict:
     """Second exchange: shares of this client's secrets for each other client, encrypted."""
     state, values, own = _state(context), values_in(message), context.node_id
     if "kept" in state:  # shares for others, invented ones, would open what these are to hide
-        raise DataError("expected the messages of a masked sum in order, each once: start again")
-    publics, for_masks = _by_client(bytes_in(message)), _keys_of(values["mask_keys"])
+        raise DataError(_OUT_OF_ORDER)
+    publics, for_masks = by_client(bytes_in(message)), _keys_of(values["mask_keys"])
     if own not in publics or len(publics) < 2:
         raise DataError(f"expected at least two clients, this one among them, got {len(publics)}")
     if (publics[own], for_masks.get(own)) != (state["public share"], state["public mask"]):
@@ -143,13 +155,10 @@ def _shares(message: Message, context: Context) -> RecordDict:
         for keys in (publics, for_masks)
     ):
         raise DataError("expected two keys of each client, no two of them alike, got others")
-    labels = json.loads(str(values["labels"]))
+    labels, held = json.loads(str(values["labels"])), _held(context)
     check_labels(labels)
-    if labels != sorted({*labels}):
-        raise DataError("expected the classes of the sum in order, each once")
-    held = _held(context)
-    if not {*held.moments.labels} <= {*labels}:
-        raise DataError(f"expected all classes of this client among the {len(labels)} of the sum")
+    if labels != sorted({*labels}) or not {*held.labels} <= {*labels}:
+        raise DataError("expected all classes of this client among those of the sum, in order")
     masks.check_size(len(labels), held.moments.n_features)
     sent = masks.shares_for([state["own"], state["mask"]], state["share"], publics, own)
     state["share_keys"] = json.dumps({str(one): key.decode() for one, key in publics.items()})
@@ -163,11 +172,9 @@ def _masked(message: Message, context: Context) -> RecordDict:
     """Third exchange: the moments, masked."""
     state, own = _state(context), context.node_id
     if "kept" not in state or state["masked"]:
-        raise DataError("expected the messages of a masked sum in order, each once: start again")
-    shares = _by_client(bytes_in(message))
-    publics = _keys_of(state["mask_keys"])
-    present = sorted({own, *shares})
-    needed = masks.threshold(len(publics))
+        raise DataError(_OUT_OF_ORDER)
+    shares, publics = by_client(bytes_in(message)), _keys_of(state["mask_keys"])
+    present, needed = sorted({own, *shares}), masks.threshold(len(publics))
     if own in shares or not set(present) <= set(publics) or len(present) < needed:
         raise DataError(
             f"expected shares of at least {needed} of {len(publics)} clients, got {len(present)}"
@@ -178,7 +185,7 @@ def _masked(message: Message, context: Context) -> RecordDict:
     state["masked"] = True
     context.state = RecordDict(
         {
-            _STATE: state,  # the moments have been sent, and are not kept any longer
+            "redunet": state,  # the moments have been sent, and are not kept any longer
             "shares": ArrayRecord({str(one): array_of(shares[one]) for one in shares}),
         }
     )
@@ -189,12 +196,10 @@ def _unmask(message: Message, context: Context) -> RecordDict:
     """Last exchange: of each client the share of one of its two secrets, never of both."""
     state, own = _state(context), context.node_id
     if not state["masked"]:
-        raise DataError("expected the messages of a masked sum in order, each once: start again")
+        raise DataError(_OUT_OF_ORDER)
     sent = {int(client) for client in json.loads(str(values_in(message)["sent"]))}
-    keys = _keys_of(state["share_keys"])
-    shares = _by_client(
-        {name: bytes_of(array) for name, array in _arrays(context, "shares").items()}
-    )
+    keys, held = _keys_of(state["share_keys"]), context.state.array_records["shares"]
+    shares = by_client({name: bytes_of(array) for name, array in held.items()})
     taking_part = {own, *shares}
     if not sent <= taking_part or len(sent) < masks.threshold(len(keys)):
         raise DataError(
@@ -210,28 +215,16 @@ def _unmask(message: Message, context: Context) -> RecordDict:
 
 
 def _state(context: Context) -> Any:
-    found = context.state.get(_STATE)
+    found = context.state.get("redunet")
     if found is None:
-        raise DataError("expected the messages of a masked sum in order, each once: start again")
+        raise DataError(_OUT_OF_ORDER)
     return found
 
 
-def _arrays(context: Context, name: str) -> Any:
-    return context.state[name]
-
-
-def _held(context: Context) -> Contribution:
-    """What this client has learnt for the sum."""
-    return Contribution.from_bytes(bytes_of(_arrays(context, "moments")["moments"]))
+def _held(context: Context) -> Part:
+    """The part that this client has learnt for the sum."""
+    return Part.from_bytes(bytes_of(context.state.array_records["moments"]["moments"]))
 
 
 def _keys_of(text: Any) -> dict[int, bytes]:
-    return _by_client({client: key.encode() for client, key in json.loads(str(text)).items()})
-
-
-def _by_client(found: Mapping[str, bytes]) -> dict[int, bytes]:
-    """What a message has for each client, whose names are whole numbers, each written one way."""
-    by_client = {int(name): value for name, value in found.items()}
-    if {*map(str, by_client)} != {*found}:
-        raise DataError("expected the numbers of clients, got other names")
-    return by_client
+    return by_client({client: key.encode() for client, key in json.loads(str(text)).items()})

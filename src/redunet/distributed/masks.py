@@ -81,9 +81,14 @@ def checked_public(key: Any) -> bytes:
     return bytes(key)
 
 
+def class_size(d: int) -> int:
+    """The integers of a class in a vector: count, sum and lower triangle."""
+    return 1 + d + d * (d + 1) // 2
+
+
 def check_size(k: int, d: int) -> None:
     """Raise a DataError where the masked moments of k classes do not fit a message."""
-    size = 8 * k * (1 + d + d * (d + 1) // 2)
+    size = 8 * k * class_size(d)
     if size > LARGEST:
         raise DataError(
             f"expected masked moments of at most {LARGEST / 1e9:.1f} GB, got {k:,} classes of "
@@ -219,7 +224,7 @@ def vector_of(moments: ClassMoments, labels: Sequence[Label]) -> Vector:
         Integers modulo 2⁶⁴.
     """
     d = moments.n_features
-    out = torch.zeros(len(labels), 1 + d + d * (d + 1) // 2, dtype=torch.int64)
+    out = torch.zeros(len(labels), class_size(d), dtype=torch.int64)
     rows, columns = torch.tril_indices(d, d)
     for row, label in zip(out, labels, strict=True):
         if label in moments:

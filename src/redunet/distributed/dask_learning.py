@@ -1,4 +1,8 @@
-"""Learn and withdraw data on the workers of a Dask cluster."""
+"""Learn and withdraw data on the workers of a Dask cluster.
+
+Each part of the data is learnt by a copy of the model that has learnt nothing, and the sums are
+added in pairs. These are pure functions: a worker that dies loses nothing, its tasks run again.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from redunet.core.moments import ClassMoments
 from redunet.data import ReadOptions, Source
 from redunet.data.apply_batches import How
 from redunet.data.matching import open_all
-from redunet.distributed.cluster import (
+from redunet.distributed.dask_cluster import (
     check_workers,
     dask_packages,
     local_client,
     scheduler_client,
 )
-from redunet.distributed.partial import Job, added, said_of, shared
-from redunet.distributed.partitions import Partitions, of_collection, of_sources
+from redunet.distributed.dask_parts import Work, of_collection, of_sources
+from redunet.distributed.task import Part, Task
 from redunet.errors import DataError, ReduNetError, SettingsError
 from redunet.estimators import Estimator
 from redunet.estimators import partial as in_parts
@@ -29,7 +32,7 @@ from redunet.progress import Progress, silent
 E = TypeVar("E", bound=Estimator)
 
 Said: TypeAlias = list[tuple[str, tuple[list[str], list[str]]]]
-"""Of each part its name, the samples that were left out, and notes."""
+"""The name of each part, the samples of it that were left out, and notes."""
 
 
 def learn(model: E, data: Any, client: Any = None, *, label: str | None = None) -> E:
@@ -42,10 +45,10 @@ def learn(model: E, data: Any, client: Any = None, *, label: str | None = None) 
     ----------
     model : estimator
         As for `partial_fit`: one that has learnt something, or a new one.
-    data : (X, y), data frame, bag, path or list of paths
+    data : (X, y), data frame, path or list of paths
         Dask arrays of shape (n, d) or (n, ...), and (n,); a Dask data frame with a column of
-        labels; a Dask bag of pairs, (sample, label); or files as `redunet learn` takes them,
-        which each worker opens by itself under the same paths.
+        labels; or files as `redunet learn` takes them, which each worker opens by itself under
+        the same paths.
     client : distributed.Client, default=None
         None starts a process for each core of this machine, and ends them again. A script then
         needs ``if __name__ == "__main__":``.
@@ -74,6 +77,7 @@ def unlearn(model: E, data: Any, client: Any = None, *, label: str | None = None
     -------
     model
     """
+    model.moments_  # noqa: B018 - an error where there is nothing to withdraw
     _change("withdrawing", model, data, client, label)
     return model
 
@@ -85,7 +89,7 @@ class OnDask:
     Parameters
     ----------
     workers : int, default=None
-        How many processes to start on this machine.
+        Processes to start on this machine.
     scheduler : str, default=None
         The address of a running scheduler instead.
     """
@@ -98,18 +102,18 @@ class OnDask:
         how: How,
         model: Estimator,
         sources: Sequence[Source],
-        wanted: ReadOptions,
+        options: ReadOptions,
         progress: Progress = silent,
     ) -> None:
         """Learn or withdraw all samples of sources, or none after an error."""
-        parts = of_sources(model, sources, wanted)
         progress("starting workers", 0.0)
         if self.scheduler is not None:
             opened = scheduler_client(self.scheduler)
         else:
             opened = local_client(self.workers or os.cpu_count() or 1)
         with opened as client:
-            said = _changed(how, model, parts, client, progress)
+            work, kind = of_sources(model, sources, options, check_workers(client))
+            said = _changed(how, model, work, kind, client, progress)
         for source in sources:
             of_source = [one for name, one in said if name == str(source.path)]
             source.left_out[:] = [file for left_out, _ in of_source for file in left_out]
@@ -117,38 +121,28 @@ class OnDask:
 
 
 def _change(how: How, model: Estimator, data: Any, client: Any, label: str | None) -> None:
-    if how == "withdrawing":
-        model.moments_  # noqa: B018 - an error where there is nothing to withdraw
     dask_packages()
-    sources: list[Source] = []
-    if _are_paths(data):
-        paths = [Path(data)] if isinstance(data, str | os.PathLike) else [Path(one) for one in data]
-        wanted = ReadOptions(label=label)
-        fitted = model if hasattr(model, "moments_") else None
-        sources = open_all(paths, wanted, fitted, changing=True)
-        parts = of_sources(model, sources, wanted)
-    else:
-        parts = of_collection(model, data, label)
-    created = not hasattr(model, "moments_")
     with _opened(client) as opened:
-        _changed(how, model, parts, opened, silent)
-    if created and sources:
-        model.set_encoder(sources[0].encoder)
+        if not _are_paths(data):
+            _changed(how, model, of_collection(model, data, label), "", opened, silent)
+            return
+        paths = [Path(data)] if isinstance(data, str | os.PathLike) else [Path(one) for one in data]
+        options, created = ReadOptions(label=label), not hasattr(model, "moments_")
+        sources = open_all(paths, options, None if created else model, changing=True)
+        work, kind = of_sources(model, sources, options, check_workers(opened))
+        _changed(how, model, work, kind, opened, silent)
+        if created:
+            model.set_encoder(sources[0].encoder)
 
 
 def _are_paths(data: Any) -> bool:
-    if isinstance(data, str | os.PathLike):
-        return True
-    return (
-        isinstance(data, list | tuple)
-        and len(data) > 0
-        and all(isinstance(one, str | os.PathLike) for one in data)
-    )
+    several = isinstance(data, list | tuple) and len(data) > 0
+    return all(isinstance(one, str | os.PathLike) for one in (data if several else [data]))
 
 
 @contextmanager
 def _opened(client: Any) -> Iterator[Any]:
-    """A client: the one given, or one for the time being."""
+    """The client that is given, or one for the time being."""
     distributed = dask_packages()
     if client is None:
         with local_client(os.cpu_count() or 1) as opened:
@@ -163,52 +157,71 @@ def _opened(client: Any) -> Iterator[Any]:
 
 
 def _changed(
-    how: How, model: Estimator, parts: Partitions, client: Any, progress: Progress
+    how: How,
+    model: Estimator,
+    work: Sequence[Work],
+    kind: str,
+    client: Any,
+    progress: Progress,
 ) -> Said:
-    """Change the model once the moments of all parts are there; give what is said of each part."""
-    job = Job.of(in_parts.without_moments(model), parts.kind)
-    moments, n_columns, said = _computed(job, parts, client, how, progress)
+    """Change the model once all parts are learnt; the left out samples and notes of each part."""
+    whole, said = _computed(Task.of(model, kind), work, client, how, progress)
+    if whole is None:
+        raise DataError("expected at least one sample, got none")
     if how == "learning":
-        in_parts.add(model, moments, n_columns, parts.columns)
+        in_parts.add(model, whole.moments, whole.input["n_columns"], whole.input["names"])
     else:
-        in_parts.withdraw(model, moments)
+        in_parts.withdraw(model, whole.moments)
     return said
 
 
 def _computed(
-    job: Job, parts: Partitions, client: Any, how: str, progress: Progress
-) -> tuple[ClassMoments, int, Said]:
-    """The moments of all parts, added up on the workers in pairs, and the values of a sample."""
+    task: Task, work: Sequence[Work], client: Any, how: str, progress: Progress
+) -> tuple[Part | None, Said]:
+    """The sum of all parts, added up on the workers in pairs."""
     distributed = dask_packages()
     import dask
 
     n_workers = check_workers(client)
-    tasks = parts.tasks(dask.delayed(shared, pure=False)(job), n_workers)
-    names = [name for name, _ in tasks]
-    add = dask.delayed(added, pure=False)
-    say = dask.delayed(said_of, pure=False)
-    level = [task for _, task in tasks]
+    sent = dask.delayed(_itself, pure=False)(task)
+    add, say = dask.delayed(added, pure=False), dask.delayed(_said_of, pure=False)
+    learnt = [dask.delayed(one.learn, pure=False)(sent, *one.blocks) for one in work]
+    level = learnt
     while len(level) > 1:
         pairs = [add(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
         level = pairs + level[len(level) - len(level) % 2 :]
     # A large feature map is meant to be in the graph: it is there once.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-        whole, *facts = client.compute([*level, *(say(task) for _, task in tasks)])
+        whole, *facts = client.compute([*level, *map(say, learnt)])
     places = {future.key: place for place, future in enumerate(facts)}
     try:
         for done, future in enumerate(distributed.as_completed(facts, loop=client.loop), 1):
-            _result(distributed, names[places[future.key]], future)
+            _result(distributed, work[places[future.key]].name, future)
             progress(f"{how} on {n_workers} workers", done / len(facts))
         found = _result(distributed, "the sum of all partitions", whole)
         said = [
-            (name, _result(distributed, name, one)) for name, one in zip(names, facts, strict=True)
+            (one.name, _result(distributed, one.name, fact))
+            for one, fact in zip(work, facts, strict=True)
         ]
     finally:
         client.cancel([whole, *facts])
-    if found.moments is None:
-        raise DataError("expected at least one sample, got none: all partitions are empty")
-    found.moments.check()
-    return found.moments, found.n_columns, said
+    return found, said
+
+
+def _itself(task: Task) -> Task:
+    """The task as a result of its own: sent to a worker once."""
+    return task
+
+
+def added(one: Part | None, other: Part | None) -> Part | None:
+    """The sum of two parts."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _said_of(part: Part | None) -> tuple[list[str], list[str]]:
+    return ([], []) if part is None else (part.left_out, part.notes)
 
 
 def _result(distributed: Any, name: str, future: Any) -> Any:

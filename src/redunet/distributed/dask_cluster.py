@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import resource_tracker
 from typing import Any
@@ -17,30 +17,18 @@ import torch
 from redunet.errors import SettingsError, not_installed
 
 CONNECT_SECONDS = 5
-"""How long a scheduler may take to answer."""
+"""Long enough for a scheduler that answers at all."""
 
 WORKER_SECONDS = 30
-"""How long the first worker may take to appear."""
+"""Long enough for a worker to load PyTorch and appear."""
 
 
 def dask_packages() -> Any:
     """The module ``distributed``, with ``dask``; a SettingsError where it is not installed."""
     try:
-        distributed = import_module("distributed")  # imports dask
+        return import_module("distributed")  # imports dask
     except ImportError as error:
         raise not_installed("Dask", "dask", error) from error
-    return distributed
-
-
-@contextmanager
-def _same_environment() -> Iterator[None]:
-    """Environment variables that are after the block what they were before it."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @contextmanager
@@ -48,30 +36,25 @@ def local_client(n_workers: int) -> Iterator[Any]:
     """A client of worker processes on this machine, which end with the block.
 
     They share the threads that PyTorch would use in this process.
-
-    Parameters
-    ----------
-    n_workers : int
     """
     distributed = dask_packages()
     import dask
     from distributed.system import MEMORY_LIMIT
 
-    threads = {
-        name: max(1, torch.get_num_threads() // n_workers)
-        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    }
-    with ExitStack() as stack:
-        # The library sets variables for its processes here, and does not put all of them back.
-        stack.enter_context(_same_environment())
-        folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-        stack.enter_context(
-            dask.config.set(
-                {"distributed.nanny.pre-spawn-environ": threads, "temporary-directory": folder}
-            )
-        )
+    each = max(1, torch.get_num_threads() // n_workers)
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    with (
+        _unchanged_environment(),
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        dask.config.set(
+            {
+                "distributed.nanny.pre-spawn-environ": dict.fromkeys(names, each),
+                "temporary-directory": folder,
+            }
+        ),
+    ):
         try:
-            with _deaf_threads():
+            with _threads_without_ctrl_c():
                 cluster = distributed.LocalCluster(
                     n_workers=n_workers,
                     threads_per_worker=1,
@@ -88,19 +71,13 @@ def local_client(n_workers: int) -> Iterator[Any]:
                 f"expected {n_workers} worker processes to start, but one ended before it had "
                 f"({why}): try again, with fewer workers or more free memory"
             ) from error
-        stack.enter_context(cluster)
-        yield stack.enter_context(distributed.Client(cluster, set_as_default=False))
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield client
 
 
 @contextmanager
 def scheduler_client(address: str) -> Iterator[Any]:
-    """A client of a running scheduler; a SettingsError where there is none, or no worker.
-
-    Parameters
-    ----------
-    address : str
-        Such as "tcp://10.0.0.1:8786".
-    """
+    """A client of a running scheduler, such as "tcp://10.0.0.1:8786"."""
     distributed = dask_packages()
     logger = logging.getLogger("distributed")
     level = logger.level
@@ -121,7 +98,7 @@ def scheduler_client(address: str) -> Iterator[Any]:
 
 
 def check_workers(client: Any) -> int:
-    """How many tasks all workers take at a time; a SettingsError where there is no worker."""
+    """The number of tasks that all workers take at a time; an error where there is no worker."""
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     except (OSError, TimeoutError) as error:
@@ -134,12 +111,19 @@ def check_workers(client: Any) -> int:
 
 
 @contextmanager
-def _deaf_threads() -> Iterator[None]:
-    """Let threads that start now, and processes that these start, never hear of Ctrl-C.
+def _unchanged_environment() -> Iterator[None]:
+    """Put variables back that Dask sets here for its processes."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
-    It goes to all processes of a terminal. Workers are to be ended by the client, which hears of
-    it after this block.
-    """
+
+@contextmanager
+def _threads_without_ctrl_c() -> Iterator[None]:
+    """Block Ctrl-C for threads and processes that start now: the client will end the workers."""
     resource_tracker.ensure_running()  # it would let the thread that starts it hear again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

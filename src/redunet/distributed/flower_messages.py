@@ -1,4 +1,4 @@
-"""Flower's records, to and from what they hold here: bytes, and a few plain values.
+"""The content of Flower's messages: bytes with a checksum, and a few plain values.
 
 Moments travel as arrays of uint8, which nothing on the way adds or averages: the strategies that
 come with Flower average arrays of floats, which integers of 64 bits do not survive.
@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-from redunet.distributed.contribution import Task
+from redunet.distributed.task import Task
 from redunet.errors import DataError
-
-REFUSED = 0
-"""Flower's code of an error that it does not know; ours come with a reason."""
 
 
 def array_of(data: bytes) -> Array:
@@ -27,7 +24,7 @@ def array_of(data: bytes) -> Array:
 
 
 def bytes_of(array: Array) -> bytes:
-    """The bytes in an array of uint8; a DataError where it is of anything else."""
+    """The bytes in an array of uint8; a DataError where it is anything else."""
     try:
         values = array.numpy()  # Flower reads it without pickles
     except Exception as error:  # NumPy has many kinds for bytes that are no array
@@ -40,7 +37,7 @@ def bytes_of(array: Array) -> bytes:
 
 
 def records(arrays: Mapping[str, bytes], **values: Any) -> RecordDict:
-    """A message's content: bytes by name, with a checksum, and plain values."""
+    """A content: bytes by name, with a checksum, and plain values."""
     return RecordDict(
         {
             "bytes": ArrayRecord({name: array_of(data) for name, data in arrays.items()}),
@@ -50,13 +47,12 @@ def records(arrays: Mapping[str, bytes], **values: Any) -> RecordDict:
 
 
 def _sha256(arrays: Mapping[str, bytes]) -> str:
-    """The checksum of bytes by name, in any order."""
     each = [(name, hashlib.sha256(arrays[name]).hexdigest()) for name in sorted(arrays)]
     return hashlib.sha256(json.dumps(each).encode()).hexdigest()
 
 
 def bytes_in(message: Message) -> dict[str, bytes]:
-    """All bytes of a message's content, by name."""
+    """All bytes of a message, by name."""
     found = message.content.get("bytes")
     if not isinstance(found, ArrayRecord):
         raise DataError("expected a message of a redunet federation, got another")
@@ -66,8 +62,16 @@ def bytes_in(message: Message) -> dict[str, bytes]:
     return given
 
 
+def by_client(found: Mapping[str, bytes]) -> dict[int, bytes]:
+    """The bytes for each client, whose names are whole numbers, each written one way."""
+    numbered = {int(name): value for name, value in found.items()}
+    if {*map(str, numbered)} != {*found}:
+        raise DataError("expected the numbers of clients, got other names")
+    return numbered
+
+
 def values_in(message: Message) -> ConfigRecord:
-    """The plain values of a message's content."""
+    """The plain values of a message."""
     found = message.content.get("values")
     if not isinstance(found, ConfigRecord):
         raise DataError("expected a message of a redunet federation, got another")
@@ -75,7 +79,7 @@ def values_in(message: Message) -> ConfigRecord:
 
 
 def of_task(task: Task) -> RecordDict:
-    """A task, to be sent to clients."""
+    """The content that brings a task to clients."""
     return records({"model": task.model}, kind=task.kind, version=task.version, grid=task.grid)
 
 
@@ -90,8 +94,3 @@ def task_in(message: Message) -> Task:
     if type(grid) is not int:
         raise DataError(f"expected a whole number of steps of the grid, got {grid!r}")
     return Task(model, kind, version, grid)
-
-
-def refusal(reason: str, message: Message) -> Message:
-    """The reply of a client that does not take part, with one line that says why."""
-    return Message(Error(REFUSED, reason), reply_to=message)

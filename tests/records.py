@@ -16,7 +16,7 @@ RESULTS = (ROOT / "results" / "tables.md").read_text(encoding="utf-8")
 VECTORS = (ROOT / "results" / "vectors.md").read_text(encoding="utf-8")
 RECIPES = (ROOT / "results" / "recipes.md").read_text(encoding="utf-8")
 READOUTS = {"lda": "discriminant", "ridge": "regression"}
-"""Of rivals in closed form: the read-out that each is where a network has no layers."""
+"""The read-out that each closed form is where a network has no layers."""
 
 
 def record(name: str) -> Any:

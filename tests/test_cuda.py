@@ -34,7 +34,7 @@ from redunet_lab.baselines import GRADIENT
 from redunet_lab.equivalence import file_hash
 from tests import plain
 from tests.conftest import classes_on_subspaces
-from tests.lab.baselines.test_rivals import TASKS, make, weights
+from tests.lab.baselines.test_baselines import TASKS, make, weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -147,7 +147,7 @@ def test_incremental_is_joint_there_too(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("method", GRADIENT)
-def test_rivals_train_as_on_the_cpu(method: str) -> None:
+def test_baselines_train_as_on_the_cpu(method: str) -> None:
     """Enough steps that most are replays of a recorded graph."""
     there, here = (make(method, epochs=5, device=device) for device in ("cuda", "cpu"))
     for task in TASKS:

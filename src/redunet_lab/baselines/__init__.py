@@ -18,8 +18,8 @@ from redunet_lab.baselines.training import GradientLearner
 __all__ = ["GRADIENT", "GradientLearner", "register"]
 
 GRADIENT: dict[str, type[Any]] = {
-    rival.kind: rival
-    for rival in (
+    baseline.kind: baseline
+    for baseline in (
         Finetune,
         Joint,
         LearningWithoutForgetting,
@@ -33,12 +33,12 @@ GRADIENT: dict[str, type[Any]] = {
 """Networks trained by gradient descent, by the names that `redunet compare` knows."""
 
 
-def register(rival: type[Any]) -> type[Any]:
+def register(baseline: type[Any]) -> type[Any]:
     """Add a method to those that `redunet compare` knows; also a class decorator.
 
     Parameters
     ----------
-    rival : class
+    baseline : class
         With ``partial_fit(X, y)`` and ``predict(X)``, made with the keywords
         ``classes`` (all labels of the stream), ``input_shape``, ``seed``,
         ``device`` and settings of its own. Class attributes: ``kind``, its name
@@ -52,8 +52,8 @@ def register(rival: type[Any]) -> type[Any]:
     class
         The same.
     """
-    kind = getattr(rival, "kind", None)
+    kind = getattr(baseline, "kind", None)
     if not isinstance(kind, str) or not kind.isidentifier():
         raise SettingsError(f"expected a class attribute kind such as 'er', got {kind!r}")
-    GRADIENT[kind] = rival
-    return rival
+    GRADIENT[kind] = baseline
+    return baseline

@@ -1,4 +1,4 @@
-"""The two networks that the gradient rivals train: a small MLP and ResNet-18 for small images."""
+"""The two networks that baselines train: a small MLP and ResNet-18 for small images."""
 
 from __future__ import annotations
 

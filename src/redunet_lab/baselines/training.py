@@ -1,4 +1,4 @@
-"""What all gradient rivals share: one network, one training loop, one file format."""
+"""The parts that all baselines share: one network, one training loop, one file format."""
 
 from __future__ import annotations
 

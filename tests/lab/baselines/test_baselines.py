@@ -1,4 +1,4 @@
-"""What the gradient rivals share: networks, pictures, the loop, files."""
+"""Shared parts of the baselines: networks, pictures, the loop, files."""
 
 from __future__ import annotations
 

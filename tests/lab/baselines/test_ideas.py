@@ -1,4 +1,4 @@
-"""Each gradient rival's own piece of mathematics, computed once more by other means."""
+"""Each baseline's own piece of mathematics, computed once more by other means."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from redunet_lab.baselines.icarl import ICaRL, herding
 from redunet_lab.baselines.lwf import LearningWithoutForgetting, distillation
 from redunet_lab.baselines.reservoir import Reservoir
 from redunet_lab.baselines.si import SynapticIntelligence
-from tests.lab.baselines.test_rivals import SHAPE, TASKS, images, make, weights
+from tests.lab.baselines.test_baselines import SHAPE, TASKS, images, make, weights
 
 # Learning without Forgetting
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from redunet import ReduNetClassifier
-from tests.estimators.test_storage_writing import listing, powerless
 from tests.own_data import IMAGES, WORDS, done, refused, write_csv, write_npz
+from tests.safety.test_kills import listing, powerless
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

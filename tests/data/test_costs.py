@@ -9,20 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from redunet.data import ReadOptions, arrays, open_source
+from redunet.data import ReadOptions, open_source
 from redunet.errors import DataError
-from redunet.safety.untrusted import open_regular
-from tests.cli.test_faults import described, npy
+from tests.data.test_faults import npy
 from tests.own_data import (
     IMAGES,
     WORDS,
     done,
     png,
     refused,
-    write_csv,
-    write_images,
     write_npz,
-    write_parquet,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,21 +44,6 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path: Path, ending: str) -> N
     assert "expected a regular file, got a pipe" in said
 
 
-def test_a_bomb_among_samples_to_show(tmp_path: Path) -> None:
-    done("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
-    rows = 2**21
-    with (
-        zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
-        file.open("X.npy", "w") as member,
-    ):
-        member.write(described("<f8", f"({rows}, 12)"))
-        for _ in range(rows * 96 // 2**20):
-            member.write(bytes(2**20))
-    words = ("report", tmp_path / "m", "--samples", tmp_path / "bomb.npz")
-    assert "unpacks to 201 MB from 0.9 MB" in refused(*words, "-o", tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
-
-
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_members_packed_in_unusual_ways(tmp_path: Path, method: int) -> None:
     # These unpack whole blocks, however few bytes are asked for.
@@ -79,37 +60,6 @@ def test_an_array_of_an_archive_is_at_most_so_large(tmp_path: Path) -> None:
     assert np.array_equal(batch.X, IMAGES)
     with pytest.raises(DataError, match=r"of X in .*a\.npz: save it as \.npy"):
         open_source(tmp_path / "a.npz", ReadOptions(most_unpacked=size - 1))
-
-
-def test_arrays_of_columns_are_mapped_and_read_as_rows(tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", np.asfortranarray(IMAGES))
-    source = open_source(tmp_path / "X.npy", ReadOptions(labels="ignored"))
-    (batch,) = source.batches()
-    assert np.array_equal(batch.X, IMAGES)
-    assert batch.X.flags.c_contiguous
-    assert not isinstance(batch.X, np.memmap)
-
-
-def test_an_archive_of_many_members_is_gone_through_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
-        for index in range(3000):
-            file.writestr(f"more{index}.npy", npy(np.zeros(1)))
-        file.writestr("X.npy", npy(IMAGES))
-        file.writestr("y.npy", npy(WORDS))
-    opened = 0
-
-    def counted(path: Path) -> object:
-        nonlocal opened
-        opened += 1
-        return open_regular(path)
-
-    monkeypatch.setattr(arrays, "open_regular", counted)
-    source = open_source(tmp_path / "a.npz", ReadOptions())
-    assert opened == 1
-    assert sum(len(batch.X) for batch in source.batches()) == len(IMAGES)
-    assert opened == 3  # samples and labels
 
 
 def test_folders_in_folders_without_end(tmp_path: Path) -> None:
@@ -131,19 +81,3 @@ def test_folders_in_folders_without_end(tmp_path: Path) -> None:
         os.rename(tmp_path / "down" / "deeper", tmp_path / "next")
         (tmp_path / "down").rmdir()
         os.rename(tmp_path / "next", tmp_path / "down")
-
-
-def test_samples_to_show_are_what_learn_takes(tmp_path: Path) -> None:
-    for write, model in (
-        (write_csv, "columns"),
-        (write_parquet, "columns"),
-        (write_images, "images"),
-        (write_npz, "images"),
-    ):
-        data = write(tmp_path / "d", ROWS)
-        if not (tmp_path / model).exists():
-            done("learn", tmp_path / model, data, "--set", "n_layers=2")
-        page = tmp_path / "page.html"
-        done("report", tmp_path / model, "--samples", data, "-o", page)
-        assert f" of 20 samples of {data} correctly" in page.read_text()
-        page.unlink()

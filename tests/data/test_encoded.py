@@ -11,14 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from redunet import ModelFileError, ReduNetClassifier
 from redunet.encoders import EncoderId, open_encoder
 from redunet.estimators import load, storage
-from tests.cli.test_fuzz import damaged
 from tests.own_data import done, redunet, refused
 from tests.tiny_encoders import WORDS, image_folder, text_folder
 
@@ -149,16 +146,6 @@ def test_texts_are_added_and_withdrawn_to_the_byte(tmp_path: Path, tiny: Path, m
     assert "Encoder: tiny, weights of sha256" in done("inspect", model).stdout
 
 
-def test_lifts_are_made_from_the_vectors(tmp_path: Path, tiny: Path) -> None:
-    data = write(tmp_path / "t.csv")
-    options = ("--encoder", tiny, "--features", "random-relu", "--set", "width=40")
-    done("learn", tmp_path / "m", data, *options, "--set", "centred=true")
-    read = load(tmp_path / "m")
-    assert (read.n_features_in_, read.moments_.n_features) == (16, 40)
-    assert read.features is not None
-    assert read.features.learnt_from_data
-
-
 def test_vectors_of_another_encoder_are_refused(
     tmp_path: Path, tiny: Path, other: Path, model: Path
 ) -> None:
@@ -286,58 +273,6 @@ def test_images_of_any_size_and_mode(tmp_path: Path, of_images: Path) -> None:
     assert "left out 1 image that cannot be used" in result.stderr
 
 
-def test_images_are_turned_as_their_exif_data_says(tmp_path: Path, of_images: Path) -> None:
-    picture(tmp_path / "plain" / "1.png", 0, (40, 30), "RGB")
-    upright = Image.open(tmp_path / "plain" / "1.png")
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees to the right
-    (tmp_path / "turned").mkdir()
-    upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned" / "1.png", exif=exif)
-    found = []
-    for name in ("plain", "turned"):
-        out = tmp_path / f"{name}.parquet"
-        done("encode", tmp_path / name, "-o", out, "--encoder", of_images)
-        found.append(pyarrow.parquet.read_table(out).drop(["sample"]))
-    assert found[0].equals(found[1])
-
-
-def test_images_in_arrays_are_scaled_like_files(tmp_path: Path, of_images: Path) -> None:
-    images = np.random.RandomState(0).randint(0, 256, (4, 32, 32, 3), dtype=np.uint8)
-    for index, image in enumerate(images):
-        path = tmp_path / "photos" / f"{index}.png"
-        path.parent.mkdir(exist_ok=True)
-        Image.fromarray(image).save(path)
-    np.savez(tmp_path / "colour.npz", X=images, y=[0, 1, 0, 1])
-    np.savez(tmp_path / "grey.npz", X=images[..., 0], y=[0, 1, 0, 1])
-    np.savez(tmp_path / "floats.npz", X=images / 255, y=[0, 1, 0, 1])
-    vectors = {}
-    for name in ("photos", "colour.npz", "grey.npz"):
-        out = tmp_path / "v.parquet"
-        done("encode", tmp_path / name, "-o", out, "--encoder", of_images)
-        table = pyarrow.parquet.read_table(out)
-        vectors[name] = table.select([f"v{index}" for index in range(16)])
-    assert vectors["photos"].equals(vectors["colour.npz"])
-    assert not vectors["photos"].equals(vectors["grey.npz"])
-    said = refused(
-        "encode", tmp_path / "floats.npz", "-o", tmp_path / "v.parquet", "--encoder", of_images
-    )
-    assert "as uint8, got (32, 32, 3) of float64: convert them" in said
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damaged_texts_are_read_or_refused_in_one_line(
-    tmp_path: Path, tiny: Path, ending: str, data: st.DataObject
-) -> None:
-    whole = write(tmp_path / f"t.{ending}", range(4)).read_bytes()
-    path = tmp_path / f"damaged.{ending}"
-    path.write_bytes(data.draw(damaged(whole)))
-    result = redunet("encode", path, "-o", tmp_path / "v.parquet", "--encoder", tiny)
-    assert result.exit_code == 0 or result.stderr.count("\n") == 1
-    assert "Traceback" not in result.output
-
-
 def test_each_sample_is_encoded_once(
     tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,14 +316,3 @@ def test_a_forged_name_of_an_encoder_is_one_line(tmp_path: Path, model: Path) ->
         pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
         said = refused("predict", model, tmp_path / "t.parquet")
         assert "names an encoder that makes no sense: encode it again" in said
-
-
-def test_models_of_texts_are_tuned_on_texts(tmp_path: Path, tiny: Path, model: Path) -> None:
-    held = write(tmp_path / "held.jsonl", range(0, 40, 3))
-    words = ("tune", model, held, "--out", tmp_path / "out", "--budget", 25, "--json")
-    assert refused(*words).startswith("expected an encoder of texts for ")
-    found = json.loads(done(*words, "--encoder", tiny, "--write").stdout)
-    assert found["samples"] == 14
-    assert found["accuracy"] >= found["accuracy_before"]
-    command = json.loads((tmp_path / "out" / "tune.json").read_text())["command"]
-    assert f"--encoder {tiny} --write" in command

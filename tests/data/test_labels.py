@@ -85,14 +85,6 @@ def test_labels_take_the_type_of_the_model_or_are_refused(tmp_path: Path) -> Non
     assert "got '007'" in refused("forget", tmp_path / "numbers", "007")
 
 
-def test_long_numbers_can_be_forgotten(tmp_path: Path) -> None:
-    largest = 2**63 - 1
-    np.savez(tmp_path / "d.npz", X=np.eye(3), y=np.array([largest, largest - 1, 1]))
-    done("learn", tmp_path / "m", tmp_path / "d.npz")
-    done("forget", tmp_path / "m", largest)
-    assert classes(tmp_path / "m") == [1, largest - 1]
-
-
 BAD_LABELS: dict[str, tuple[Any, str]] = {
     "uint64": (np.array([2**64 - 1, 1], np.uint64), "expected labels up to 9223372036854775807"),
     "floats": (np.array([2.0**53 + 2, 1.0]), "whole numbers up to 2^53"),
@@ -119,13 +111,6 @@ def test_labels_of_arrays_that_cannot_be_told_apart(tmp_path: Path, name: str) -
         "learn", tmp_path / "m", tmp_path / "X.npy", "--label", tmp_path / "y.npy"
     )
     assert not (tmp_path / "m").exists()
-
-
-def test_uint64_labels_that_fit_are_exact(tmp_path: Path) -> None:
-    largest = 2**63 - 1
-    np.savez(tmp_path / "d.npz", X=np.eye(2), y=np.array([largest, largest - 1], np.uint64))
-    done("learn", tmp_path / "m", tmp_path / "d.npz")
-    assert classes(tmp_path / "m") == [largest - 1, largest]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +148,6 @@ def test_labels_of_parquet_are_as_they_are(tmp_path: Path) -> None:
         (tmp_path / "m").unlink(missing_ok=True)
         done("learn", tmp_path / "m", path)
         assert classes(tmp_path / "m") == expected
-
-
-def test_nul_in_a_csv_file(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"label,a\nx,1\nx\0,2\n")
-    assert "without NUL" in refused("learn", tmp_path / "m", tmp_path / "t.csv")
 
 
 def test_folders_whose_names_would_be_shown_alike(tmp_path: Path) -> None:

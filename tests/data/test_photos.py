@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
-from redunet.data import learning
 from redunet.data.pixels import BadImageError, pixels, resized
 from redunet.errors import ModelFileError
 from redunet.estimators import storage
@@ -50,16 +49,6 @@ def shape_of(path: Path) -> tuple[int, ...] | None:
     return None if features is None else features.input_shape
 
 
-def test_sizes_that_differ_are_refused_with_an_offer(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "small", 12, 18)  # each pixel is a feature
-    said = refused("learn", tmp_path / "m", photos)
-    assert "22 of 24 images" in said
-    assert "or create the model with --encoder efficientnet-lite0 --recipe vectors, or" in said
-    said = refused("learn", tmp_path / "m", photos, "--skip-bad")
-    assert "or pass --skip-bad twice to leave out more than a tenth" in said
-    assert not (tmp_path / "m").exists()
-
-
 def test_photographs_of_any_size_are_learnt_and_labelled(photos: Path, tmp_path: Path) -> None:
     done("learn", tmp_path / "m", photos, "--resize", "16x12", *QUICK)
     model = ReduNetClassifier.load(tmp_path / "m")
@@ -83,21 +72,6 @@ def test_photographs_of_any_size_are_learnt_and_labelled(photos: Path, tmp_path:
     done("report", tmp_path / "m", "--samples", photos, "-o", tmp_path / "page.html")
 
 
-def test_a_large_file_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for index in range(60):
-        label = ("down", "across")[index % 2]
-        (tmp_path / "i" / label).mkdir(parents=True, exist_ok=True)
-        photo(label, 8, 8, index).save(tmp_path / "i" / label / f"{index}.png")
-    assert redunet("learn", tmp_path / "usual", tmp_path / "i").stderr == ""
-    size = (tmp_path / "usual").stat().st_size
-    monkeypatch.setattr(learning, "LARGE_FILE", int(0.9 * size))
-    said = redunet("learn", tmp_path / "m", tmp_path / "i").stderr
-    assert said.startswith("redunet: writing about 0.0 GB, as samples have 192 features: of images")
-    assert redunet("learn", tmp_path / "m", tmp_path / "i").stderr == ""  # the size is known by now
-    monkeypatch.setattr(learning, "LARGE_FILE", int(1.1 * size))
-    assert redunet("learn", tmp_path / "n", tmp_path / "i").stderr == ""
-
-
 def test_the_size_is_the_models(photos: Path, tmp_path: Path) -> None:
     done("learn", tmp_path / "m", photos, "--resize", "8", *QUICK)
     said = refused("learn", tmp_path / "m", photos, "--resize", "8")
@@ -117,18 +91,6 @@ def test_the_size_is_the_models(photos: Path, tmp_path: Path) -> None:
     assert "leave out --resize" in refused("learn", tmp_path / "new", table, "--resize", "8")
 
 
-def test_a_feature_map_takes_resized_images(photos: Path, tmp_path: Path) -> None:
-    done("learn", tmp_path / "m", photos, "--resize", "8", "--features", "standardize", *QUICK)
-    assert "Accuracy" in done("evaluate", tmp_path / "m", photos).stdout
-
-
-def test_files_without_a_size_stay_as_they_were(tmp_path: Path) -> None:
-    done("learn", tmp_path / "m", write_images(tmp_path / "i", range(20)), *QUICK)
-    _, content = storage.load(tmp_path / "m")
-    assert "resize" not in content
-    assert not ReduNetClassifier.load(tmp_path / "m").resize_images_
-
-
 @pytest.mark.parametrize("resize", [False, None, 1, "yes", [3, 4]])
 def test_a_forged_setting_is_refused(tmp_path: Path, resize: Any) -> None:
     done("learn", tmp_path / "m", write_images(tmp_path / "i", range(20)), *QUICK)
@@ -143,13 +105,6 @@ def test_a_forged_setting_is_refused(tmp_path: Path, resize: Any) -> None:
     storage.save(tmp_path / "n", tensors, {**content, "resize": True})
     with pytest.raises(ModelFileError, match="expected a feature map of images"):
         ReduNetClassifier.load(tmp_path / "n")
-
-
-def test_python_drops_the_size_with_a_new_fit(photos: Path, tmp_path: Path) -> None:
-    done("learn", tmp_path / "m", photos, "--resize", "8", *QUICK)
-    model = ReduNetClassifier.load(tmp_path / "m")
-    model.fit(np.eye(3, 8 * 8 * 3), [0, 1, 0])
-    assert not model.resize_images_
 
 
 # One image

@@ -108,16 +108,6 @@ def test_the_label_column_is_known_by_the_columns_of_the_model(tmp_path: Path, k
     assert "name it with --label" in refused("evaluate", tmp_path / "m", own)
 
 
-def test_a_csv_file_of_many_columns(tmp_path: Path) -> None:
-    names = [f"c{index}" for index in range(40_000)]
-    row = ",".join(["1"] * 40_000)
-    (tmp_path / "t.csv").write_text(f"label,{','.join(names)}\nx,{row}\ny,{row}\n")
-    said = refused("learn", tmp_path / "m", tmp_path / "t.csv")
-    assert "expected at most 32,768 features, got 40,000" in said
-    (tmp_path / "t.csv").write_text(f"label,{','.join([*names, 'c7'])}\nx,{row},1\n")
-    assert "'c7' twice" in refused("learn", tmp_path / "m", tmp_path / "t.csv")
-
-
 def test_one_long_label_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     # 100,000 rows of one label of 8 MB: 800 GB, were it written out for each.
     label = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), ["a" * 2**23])

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import secrets
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
 from redunet import FileAccessError
 from redunet.safety import files
 from redunet.safety.files import refuse_overwriting, write_bytes, writing
-from tests.estimators.test_storage_writing import listing, powerless
-from tests.fuzz.writing import STORMS
+from tests.safety.test_kills import listing
 
 ROOT = Path(__file__).parents[1]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -64,15 +60,6 @@ def test_a_link_to_nothing_says_where_the_new_file_is_to_be(tmp_path: Path) -> N
     assert (tmp_path / "there" / "new").read_bytes() == b"new"
     assert "No such file" in refusal(tmp_path / "lost")
     assert (tmp_path / "lost").is_symlink()
-
-
-def test_links_in_a_circle(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    (tmp_path / "self").symlink_to("self/file")
-    for name in ("a", "b", "self", "self/file"):
-        assert "Too many levels of symbolic links" in refusal(tmp_path / name)
-    assert listing(tmp_path) == ["a", "b", "self"]
 
 
 # Folders, pipes, devices, streams
@@ -132,38 +119,6 @@ def test_a_file_keeps_its_mode(tmp_path: Path, wanted: int) -> None:
         assert mode(temporary) == 0o600
         file.write(b"new")
     assert (mode(path), path.read_bytes()) == (wanted, b"new")
-
-
-def test_the_mode_of_a_new_file_is_the_users(tmp_path: Path) -> None:
-    for umask in (0o022, 0o077, 0o002):
-        before = os.umask(umask)
-        try:
-            write_bytes(tmp_path / f"{umask}", b"new")
-        finally:
-            os.umask(before)
-        assert mode(tmp_path / f"{umask}") == 0o666 & ~umask
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that every user can reach and write."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o777)
-        yield Path(name)
-
-
-@as_root
-def test_another_group_gets_no_more_than_everybody(shared: Path) -> None:
-    path = shared / "file"
-    path.write_bytes(b"old")
-    os.chown(path, 65534, 4321)
-    for before, after in ((0o664, 0o644), (0o660, 0o600), (0o606, 0o606), (0o666, 0o666)):
-        path.chmod(before)
-        os.chown(path, 65534, 4321)
-        with powerless():
-            write_bytes(path, b"new")
-        assert mode(path) == after
-        assert path.stat().st_gid != 4321
 
 
 # Temporary names
@@ -226,16 +181,6 @@ def test_a_file_taken_for_a_leftover_is_made_again(
     write_bytes(tmp_path / "file", b"new")
     assert len(seen) == 1
     assert listing(tmp_path) == ["file"]
-
-
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> NoReturn:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    kept = leftover(tmp_path, "a")
-    monkeypatch.setattr(fcntl, "flock", none)
-    write_bytes(tmp_path / "file", b"new")
-    assert listing(tmp_path) == [kept.name, "file"]
 
 
 @pytest.mark.parametrize("error", [ValueError("no number"), KeyboardInterrupt(), OSError(5, "EIO")])
@@ -301,26 +246,3 @@ def test_an_output_that_is_an_input_by_any_name(tmp_path: Path) -> None:
 
 
 # Several at once
-
-
-@pytest.mark.parametrize(
-    ("storm", "times"),
-    [
-        ("kill_storm", 60),
-        ("lock_storm", 2000),
-        ("overwrite_storm", 40),
-        ("command_storm", 12),
-        ("choice_storm", 8),
-    ],
-)
-def test_storms(storm: str, times: int) -> None:
-    assert storm in STORMS
-    process: Any = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.writing", storm, str(times)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (process.stdout, process.stderr, process.returncode) == ("0\n", "", 0)

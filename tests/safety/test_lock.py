@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +15,7 @@ from redunet import FileAccessError
 from redunet.errors import BusyError
 from redunet.safety.files import write_bytes
 from redunet.safety.lock import changing
-from tests.estimators.test_storage_writing import listing, powerless
+from tests.safety.test_kills import listing
 
 
 def told(path: Path) -> list[str]:
@@ -58,25 +57,6 @@ def test_what_others_put_in_the_place_of_the_lock(tmp_path: Path, model: Path) -
     assert victim.read_bytes() == b"precious"
     assert model.read_bytes() == b"old"
     assert listing(tmp_path) == [".model.changing", "model", "victim"]
-
-
-@pytest.mark.parametrize("content", [b"", b"[" * 4096, b"\x1b[2J", b"\xff" * 9])
-def test_anything_may_be_written_in_a_lock(tmp_path: Path, model: Path, content: bytes) -> None:
-    lock = tmp_path / ".model.changing"
-    lock.write_bytes(content)
-    said: list[str] = []
-
-    def stop(line: str) -> None:
-        said.append(line)
-        raise KeyboardInterrupt
-
-    with open(lock, "rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(KeyboardInterrupt), changing(model, stop):
-            pass
-    assert said == [f"process unknown is changing {model}: waiting until it is done"]
-    assert told(model) == []
-    assert listing(tmp_path) == ["model"]
 
 
 def test_a_lock_that_is_removed_while_another_waits_is_made_again(
@@ -124,45 +104,6 @@ def test_waiting_ends_in_time(tmp_path: Path, model: Path) -> None:
     assert listing(tmp_path) == ["model"]
 
 
-def test_time_runs_on_from_one_holder_to_the_next(tmp_path: Path, model: Path) -> None:
-    lock, said = tmp_path / ".model.changing", list[str]()
-
-    def another(line: str) -> None:
-        said.append(line)
-        lock.rename(tmp_path / f"gone{len(said)}")
-        held.append(os.open(lock, os.O_RDWR | os.O_CREAT))
-        fcntl.flock(held[-1], fcntl.LOCK_EX)
-        if len(said) < 5:  # the fifth one keeps it
-            os.close(held[-2])
-
-    held = [os.open(lock, os.O_RDWR | os.O_CREAT)]
-    fcntl.flock(held[-1], fcntl.LOCK_EX)
-    with pytest.raises(BusyError), changing(model, another, timeout=0.2):
-        pass
-    assert len(said) == 5
-    for one in held[-2:]:
-        os.close(one)
-
-
-def test_a_lock_that_another_made_is_left_alone(tmp_path: Path, model: Path) -> None:
-    lock = tmp_path / ".model.changing"
-    with changing(model, lambda _: None):
-        lock.unlink()
-        lock.touch()
-    assert lock.exists()
-
-
-def test_a_full_disk(tmp_path: Path, model: Path) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        assert "File too large" in refusal(model)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert model.read_bytes() == b"old"
-    assert listing(tmp_path) == ["model"]
-
-
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_locks(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch, code: int
@@ -175,14 +116,6 @@ def test_a_file_system_without_locks(
     assert message.startswith(f"cannot lock {model}: {os.strerror(code)}; its file system may")
     assert model.read_bytes() == b"old"
     assert listing(tmp_path) == ["model"]
-
-
-def test_a_folder_that_may_not_be_entered(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("closed")
-    (folder / "model").write_bytes(b"old")
-    folder.chmod(0o600)
-    with powerless():
-        assert "Permission denied" in refusal(folder / "model")
 
 
 def test_all_names_of_a_file_have_one_lock(tmp_path: Path, model: Path) -> None:

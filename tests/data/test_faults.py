@@ -112,32 +112,7 @@ def test_tables_that_make_no_sense(tmp_path: Path, text: str, message: str) -> N
     assert not (tmp_path / "model").exists()
 
 
-def test_columns_of_parquet_that_are_no_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    pyarrow.parquet.write_table(pa.table({"y": [1, 2], "a": ["p", "q"]}), path)
-    assert "expected numbers in column 'a'" in refused("learn", tmp_path / "m", path)
-    for labels in (
-        pa.array([True, False]),
-        pa.array([1.5, 2.0]),
-        pa.array([b"a", b"b"]),
-        pa.array([[1], [2]]),
-        pa.array([1, 2], pa.timestamp("s")),
-        pa.array([None, 1]),
-        pa.nulls(2),
-    ):
-        pyarrow.parquet.write_table(pa.table({"y": labels, "a": [1, 2], "b": [3, 4]}), path)
-        assert "abel" in refused("learn", tmp_path / "m", path)
-    assert not (tmp_path / "m").exists()
-
-
 # Arrays
-
-
-@pytest.mark.parametrize("command", ["learn", "unlearn", "evaluate"])
-def test_truth_values_are_no_labels(tmp_path: Path, taught: dict[str, Path], command: str) -> None:
-    np.savez(tmp_path / "t.npz", X=IMAGES[ROWS], y=NUMBERS[ROWS] > 1)
-    said = refused(command, taught["images"], tmp_path / "t.npz")
-    assert "expected labels that are whole numbers or text in y in" in said
 
 
 def npy(array: Any) -> bytes:

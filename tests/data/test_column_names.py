@@ -13,7 +13,6 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from redunet import ReduNetClassifier
 from tests.own_data import done, refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -97,21 +96,6 @@ def test_data_with_names_and_without_is_refused(tmp_path: Path) -> None:
 
 def assert_said(pattern: str, said: str) -> None:
     assert re.search(pattern, said), said
-
-
-def test_labels_of_19_digits_and_labels_that_only_look_like_numbers(tmp_path: Path) -> None:
-    largest, smallest = 2**63 - 1, -(2**63)
-    labels = np.array([largest, largest - 1, smallest])[y]
-    np.savez(tmp_path / "d.npz", X=X, y=labels)
-    model = tmp_path / "m"
-    done("learn", model, tmp_path / "d.npz", *SET)
-    assert ReduNetClassifier.load(model).classes_.tolist() == [smallest, largest - 1, largest]
-    for word in ("007", "+7", "9223372036854775808", "1e3", " 7"):
-        assert "whole numbers" in refused("forget", model, word)
-    done("forget", model, str(largest))
-    assert ReduNetClassifier.load(model).classes_.tolist() == [smallest, largest - 1]
-    np.savez(tmp_path / "u.npz", X=X, y=y.astype(np.uint64) + np.uint64(2**63))
-    assert "up to 9223372036854775807" in refused("learn", tmp_path / "u", tmp_path / "u.npz")
 
 
 def test_an_error_names_the_rows_it_is_about(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from redunet import ReduNetClassifier
-from tests.cli.test_faults import ROWS, taught
+from tests.data.test_faults import ROWS, taught
 from tests.own_data import (
     IMAGES,
     NUMBERS,
@@ -109,17 +109,6 @@ def test_folders_without_images(tmp_path: Path) -> None:
     (folder / "ant" / "1.png").write_bytes(png(IMAGES[0]))
     (folder / "stray.png").write_bytes(png(IMAGES[0]))
     assert "got the file stray.png" in refused("learn", tmp_path / "n", folder)
-
-
-def test_a_class_with_one_image(tmp_path: Path) -> None:
-    folder = write_images(tmp_path / "i", ROWS)
-    (folder / "emu").mkdir()
-    (folder / "emu" / "1.png").write_bytes(png(IMAGES[0]))
-    result = redunet("learn", tmp_path / "m", folder)
-    assert result.exit_code == 0
-    said = "redunet: class 'emu' has one sample: what is kept of it is that sample"
-    assert result.stderr.splitlines()[0] == said
-    done("evaluate", tmp_path / "m", folder)
 
 
 def test_names_that_are_not_text(tmp_path: Path) -> None:
@@ -238,11 +227,6 @@ def test_ctrl_c_tells_what_became_of_the_model(
         f"redunet: stopped while waiting; {path} was left alone\n"
     )
     assert path.read_bytes() == before
-
-
-def test_strangers_cannot_be_withdrawn(tmp_path: Path, taught: dict[str, Path]) -> None:
-    other = write_images(tmp_path / "o", range(40, 45))
-    assert "expected samples that were learnt before" in refused("unlearn", taught["images"], other)
 
 
 def test_labels_of_another_type(tmp_path: Path) -> None:

@@ -27,8 +27,7 @@ import torch
 from benchmarks.measure import Row, machine, record
 from redunet import ReduNetClassifier
 from redunet.core.exact_columns import most_columns
-from redunet.distributed import learn
-from redunet.distributed import partial as partial_results
+from redunet.distributed import learn, task
 from redunet.distributed.dask_cluster import local_client
 from redunet.distributed.dask_parts import PARTS_PER_WORKER
 from redunet.distributed.task import Part, Task
@@ -256,16 +255,14 @@ def _count() -> None:
 
     def counting(self: Part) -> Any:
         found = reduce(self)
-        partial_results.__dict__.setdefault("_sent", []).append(
-            sum(array.nbytes for array in found[1][1].values())
-        )
+        task.__dict__.setdefault("_sent", []).append(len(found[1][0]))
         return found
 
     Part.__reduce__ = counting  # type: ignore[method-assign]
 
 
 def _counted() -> list[int]:
-    return list(partial_results.__dict__.get("_sent", []))
+    return list(task.__dict__.get("_sent", []))
 
 
 def main() -> None:

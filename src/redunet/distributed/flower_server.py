@@ -1,4 +1,4 @@
-"""The server of a federation on Flower: it adds what clients have learnt, in the clear or masked."""
+"""The server of a federation on Flower, which adds what clients learn: in the clear or masked."""
 
 from __future__ import annotations
 

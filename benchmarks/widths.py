@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.widest_features import Array, WidestFeatures, vectors_of
-from redunet.cli.options import parsed
+from redunet.cli.values import parsed
 from redunet.core.readings import Reading, Readings
 from redunet.environment import environment
 from redunet.errors import SettingsError

@@ -293,7 +293,7 @@ def test_forget_unlearn_and_merge_are_exact(tmp_path: Path, folder: Path, model:
     assert model.read_bytes() == (tmp_path / "never").read_bytes()
     done("learn", model, dogs)
     assert model.read_bytes() == whole
-    assert "Withdrew 15 samples." in done("unlearn", model, dogs).stdout
+    assert "Unlearnt 15 samples." in done("unlearn", model, dogs).stdout
     assert model.read_bytes() == (tmp_path / "never").read_bytes()
     done("learn", tmp_path / "dogs.model", dogs, *SET)
     done("merge", tmp_path / "never", tmp_path / "dogs.model", "-o", tmp_path / "merged")

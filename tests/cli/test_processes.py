@@ -205,11 +205,11 @@ def predict_race(model: str, out: str, *parts: str) -> int:
 
 def at_once(commands: list[list[str]]) -> list[int]:
     """Run each command in a process of its own; how they ended."""
-    from redunet.cli import lines
+    from redunet.cli import messages
     from redunet.cli.app import main
     from redunet.data import learning, predicting
 
-    assert predicting, (lines, learning)  # loaded once, not by each child
+    assert predicting, (messages, learning)  # loaded once, not by each child
     children = []
     for words in commands:
         pid = os.fork()
@@ -224,11 +224,11 @@ def at_once(commands: list[list[str]]) -> list[int]:
 
 def limited(folder: str) -> None:
     """Learn files that this process may not hold in memory."""
-    from redunet.cli import lines
+    from redunet.cli import messages
     from redunet.cli.app import main
     from redunet.data import learning
 
-    assert lines, learning  # loaded before the limit is set
+    assert messages, learning  # loaded before the limit is set
 
     status = Path("/proc/self/status").read_text().split()
     now = int(status[status.index("VmData:") + 1]) * 1024

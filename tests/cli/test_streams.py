@@ -109,7 +109,7 @@ def test_words_that_are_no_text(tmp_path: Path) -> None:
             "inspect m --device",
             "option '--device' requires an argument; see redunet",
         ),
-        ("inspect m n", "got unexpected extra argument(s) (n); see redunet inspect --help"),
+        ("inspect m n", "got unexpected extra argument (n); see redunet inspect --help"),
         ("tune --per-class x", "invalid value for '--per-class': "),
     ],
 )

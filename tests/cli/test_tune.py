@@ -133,7 +133,7 @@ def test_refusals(tmp_path: Path, model: Path) -> None:
         refused("tune", model, empty, "--write"): "empty.csv",
         refused("tune", model): "missing argument 'VALIDATION...'",
         refused("tune", model, data, "--data", "digits"): "unexpected extra argument",
-        refused("tune", model, data, "--per-class", "3"): "extra argument(s)",
+        refused("tune", model, data, "--per-class", "3"): "unexpected extra argument",
         refused("tune", "--data", "digits", "--write"): "--write",
         refused("tune", model, data, "--budget", "soon"): "a budget such as '60s', '5min'",
         refused("tune", model, data, "--search", "color=1"): "expected settings among",

@@ -149,11 +149,11 @@ def _end_commands(n: int, commands: Sequence[tuple[Sequence[str], Sequence[str]]
     """
     import numpy as np
 
-    from redunet.cli import app, lines, process
+    from redunet.cli import app, messages, process
     from redunet.data import learning
     from redunet.safety import interrupts
 
-    assert app, (lines, learning)  # loaded once, not by each command
+    assert app, (messages, learning)  # loaded once, not by each command
     rng, faults = random.Random(0), 0
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model")

@@ -139,7 +139,7 @@ def test_the_old_network_answers_while_the_new_one_is_built(path: Path) -> None:
     store = ModelStore(path, Options(TOKEN, device="cpu"), build=slow)
     try:
         old = store.answers()
-        learnt = store.change("learn", lambda model: model.partial_fit(X[50:51], Y[50:51]))  # type: ignore[arg-type]
+        learnt = store.change("learn", lambda model: model.partial_fit(X[50:51], Y[50:51]))
         assert learnt["sha256"] == store.stored.sha256 == sha256(path) != old.sha256
         assert reached.wait(10)
         assert store.answers() is old

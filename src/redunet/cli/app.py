@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
+from textwrap import fill, indent
 from typing import Annotated
 
 import typer
 
 from redunet._version import __version__
+from redunet.cli.asking import evaluate, inspect, predict, verify
+from redunet.cli.card import card
+from redunet.cli.changing import calibrate, forget, learn, merge, unlearn
+from redunet.cli.encode import encode
+from redunet.cli.errors import EXIT_CODES, OneLineErrors
+from redunet.cli.export import export
 from redunet.cli.help_text import Command
-from redunet.cli.models import COMMANDS
-from redunet.cli.one_line import EXIT_CODES, OneLineErrors
-from redunet.cli.options import DataDir, Device, Memory, progress_bar, whole_numbers, words_of
+from redunet.cli.options import DataDir, Device, Memory
+from redunet.cli.printing import say
+from redunet.cli.progress import progress_bar
 from redunet.cli.receipts import receipts
-from redunet.cli.recipes import recipes
-from redunet.cli.terminal import say
+from redunet.cli.serve import serve
 from redunet.cli.tune import tune
+from redunet.cli.values import whole_numbers, words_of
 
 HELP = """Class-incremental learning that never forgets, exactly.
 
@@ -32,6 +39,7 @@ main = typer.Typer(
     help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     epilog=EXIT_CODES,
 )
 
@@ -54,7 +62,27 @@ def redunet(
     """Class-incremental learning that never forgets, exactly."""
 
 
-for command in (*COMMANDS, tune, recipes):
+def recipes() -> None:
+    """List the recipes, which are presets of settings: purpose, cost, accuracy.
+
+    Example:
+
+        redunet recipes
+        redunet run --data digits --recipe images
+    """
+    from redunet.estimators.recipes import RECIPES
+
+    for name, recipe in RECIPES.items():
+        settings = ", ".join(f"{key}={value}" for key, value in recipe.settings.items())
+        said = {"Costs": recipe.cost, "Reached": recipe.reached, "Settings": settings}
+        lines = [recipe.purpose, *(f"{word}: {text}" for word, text in said.items() if text)]
+        say(name, *(indent(fill(line, 78), "  ") for line in lines), "")
+
+
+for command in (
+    *(learn, predict, evaluate, calibrate, forget, unlearn, merge),
+    *(encode, export, inspect, verify, card, serve, tune, recipes),
+):
     main.command(rich_help_panel="Models", cls=Command)(command)
 
 main.add_typer(receipts, name="receipts", rich_help_panel="Models")
@@ -72,7 +100,11 @@ def report(
         typer.Option(metavar="DATA", help="A data set, or data as `redunet learn` takes it."),
     ] = None,
     rows: Annotated[
-        str, typer.Option(metavar="I,J,...", help="Samples to follow; the first of each class.")
+        str,
+        typer.Option(
+            metavar="I,J,...",
+            help="Rows to plot layer by layer (default: the first of each class).",
+        ),
     ] = "",
     classes: Annotated[
         str, typer.Option(metavar="A,B,...", help="Classes to show; of many, the most similar.")

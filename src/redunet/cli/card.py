@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from redunet.cli.answers import Quiet
-from redunet.cli.options import Offload
-from redunet.cli.terminal import say
+from redunet.cli.options import Model, Offload, Quiet
+from redunet.cli.printing import say
 
 
 def card(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")],
+    model: Model,
     record: Annotated[
         list[Path] | None,
         typer.Option(

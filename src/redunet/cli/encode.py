@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from redunet.cli.answers import Json, Quiet, progress_of, say_found
-from redunet.cli.options import Device
-from redunet.cli.own_data import Label, SkipBad, Text, wanted_of
+from redunet.cli import messages
+from redunet.cli.options import Device, Json, Label, Quiet, SkipBad, Text, read_options
+from redunet.cli.printing import say_result
+from redunet.cli.progress import progress_of
 from redunet.safety import interrupts
 
 
@@ -50,15 +51,15 @@ def encode(
         redunet encode questions.csv -o vectors.parquet --encoder minilm
         redunet learn intents.safetensors vectors.parquet --recipe vectors
     """
-    from redunet.cli import lines
     from redunet.data import open_source
     from redunet.data.parquet_files import write_vectors
+    from redunet.data.result import Result
     from redunet.safety.files import refuse_overwriting
 
     refuse_overwriting(out, [data])
     with progress_of(quiet) as progress, interrupts.outcome(out):
         labels: Literal["required", "optional"] = "required" if label else "optional"
-        wanted = wanted_of(labels, label, skip_bad, text, encoder, device)
+        wanted = read_options(labels, device, label, skip_bad, text, encoder)
         source = open_source(data, wanted)
         written = write_vectors(out, source, wanted.encoder.id, progress)
     found = {
@@ -66,7 +67,5 @@ def encode(
         "samples": written,
         "features": wanted.encoder.n_features,
         "encoder": wanted.encoder.id.to_dict(),
-        "left_out": source.left_out,
-        "notes": source.notes,
     }
-    say_found(found, lines.encoded, as_json, quiet)
+    say_result(Result.of(found, [source]), messages.encoded, as_json, quiet)

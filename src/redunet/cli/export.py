@@ -7,14 +7,27 @@ from typing import Annotated
 
 import typer
 
-from redunet.cli.answers import Json, Quiet, progress_of, say_found
-from redunet.cli.options import Device, Memory, Offload
-from redunet.cli.own_data import EncoderName, Label, SkipBad, Text, wanted_of
+from redunet.cli import messages
+from redunet.cli.options import (
+    Device,
+    EncoderName,
+    Json,
+    Label,
+    Memory,
+    Model,
+    Offload,
+    Quiet,
+    SkipBad,
+    Text,
+    read_options,
+)
+from redunet.cli.printing import say_result
+from redunet.cli.progress import progress_of
 from redunet.safety import interrupts
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")],
+    model: Model,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="The file to write: .onnx, or .pt2 for torch.export."),
@@ -66,7 +79,6 @@ def export(
 
         redunet export birds.safetensors -o birds.onnx --samples test-photos/
     """
-    from redunet.cli import lines
     from redunet.data import exporting
     from redunet.safety.files import refuse_overwriting
 
@@ -76,7 +88,7 @@ def export(
             model,
             out,
             samples or [],
-            wanted_of("ignored", label, skip_bad, text, encoder, device),
+            read_options("ignored", device, label, skip_bad, text, encoder),
             layers=layers,
             without_features=without_features,
             file_format=file_format,
@@ -84,4 +96,4 @@ def export(
             memory=memory,
             progress=progress,
         )
-    say_found(found, lines.exported, as_json, quiet)
+    say_result(found, messages.exported, as_json, quiet)

@@ -1,50 +1,77 @@
-"""Options that commands share, how words become values, and the bar that shows progress."""
+"""The options that commands share, each declared once."""
 
 from __future__ import annotations
 
-import json
-import re
-import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from datetime import timedelta
 from pathlib import Path
-from threading import Event, Thread, Timer
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as ProgressBar
 
-from redunet.cli.terminal import Screen, is_plain, note
 from redunet.errors import SettingsError
-from redunet.progress import Progress, silent
-from redunet.safety import interrupts
-from redunet.text import shown
 
-Out = Annotated[
-    Path | None, typer.Option(help="Output folder; an unfinished run there is resumed.")
-]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DATA...",
+        help=".npz, .npy, .csv, .parquet or .jsonl files, or folders of images, one sub-folder a "
+        "class.",
+    ),
+]
+EncoderName = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME|FILE",
-        help="digits, mnist, fashion_mnist, cifar10 or clinc150, NAME+ENCODER for images as "
-        "vectors, or your own .npz, .csv, .parquet or folder of images.",
+        "--encoder",
+        metavar="NAME|FOLDER",
+        help="minilm (texts), efficientnet-lite0, efficientnet-lite2 (images), or a folder in "
+        "Hugging Face layout; a model keeps its encoder.",
+    ),
+]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Column of the texts for an encoder, by default the one called text."
     ),
 ]
 Label = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of your own data: the column of labels.")
-]
-Test = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE",
-        help="Of your own data: the test data; without it a quarter of each class is split off.",
+        metavar="NAME",
+        help="Column or array of the labels, by default the one called label, class, target or y; "
+        "for .npy data, the .npy file of the labels.",
     ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Folder where the data set may already be.")]
+SkipBad = Annotated[
+    int,
+    typer.Option(
+        "--skip-bad",
+        count=True,
+        help="Skip images that cannot be used, up to a tenth, and list them; twice: any number.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Read and learn with N processes; needs redunet[dask]."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Have the workers of this Dask scheduler read and learn, such as "
+        "tcp://10.0.0.1:8786; they need the same paths.",
+    ),
+]
+Receipt = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="LOG",
+        help="Append a deletion receipt to this log; `redunet receipts verify` checks it.",
+    ),
+]
+SignKey = Annotated[
+    Path | None,
+    typer.Option(metavar="PEM", help="Sign the receipt with this Ed25519 private key."),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Memory = Annotated[
     str,
@@ -52,15 +79,28 @@ Memory = Annotated[
         help="Memory for layers; those that do not fit are computed again when they are needed."
     ),
 ]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe", metavar="NAME", help="A preset of settings; redunet recipes lists them."
+    ),
+]
+Config = Annotated[Path | None, typer.Option(help="A TOML file with settings.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be given several times."),
 ]
-Config = Annotated[Path | None, typer.Option(help="A TOML file with settings.")]
-Seeds = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Seeds of what is random; by default 0.")
-]
 Dtype = Annotated[str | None, typer.Option(help="float64 or float32, of ReduNet's layers.")]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
+]
+TuneOut = Annotated[
+    Path | None, typer.Option(help="Output folder for tune.json, by default runs/tune.")
+]
+DataDir = Annotated[Path | None, typer.Option(help="Folder where the data set may already be.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer and errors.")]
 
 
 def _offload(context: typer.Context, folder: Path | None) -> None:
@@ -79,154 +119,52 @@ Offload = Annotated[
         help="Hold the model in memory-mapped files in FOLDER, for one larger than memory.",
     ),
 ]
-RecipeName = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe", metavar="NAME", help="A preset of settings; redunet recipes lists them."
-    ),
-]
-
-_PATIENCE_S = 2.0
-_EVERY_S = 30.0
 
 
-@contextmanager
-def progress_bar(
-    quiet: bool = False, if_stopped: str = "what was finished is kept"
-) -> Iterator[Progress]:
-    """Say what is being done once that takes a while: by a bar, or by a line now and then.
+def read_options(
+    labels: Literal["required", "optional", "ignored"],
+    device: str,
+    label: str | None = None,
+    skip_bad: int = 0,
+    text: str | None = None,
+    encoder: str | None = None,
+) -> Any:
+    """How to read data, from words of the command line."""
+    from redunet.data.source import ReadOptions
 
-    On a terminal a bar comes after two seconds. Elsewhere standard error gets
-    a line every half minute. Warnings about layers are not shown.
-    """
-    from redunet.estimators.predictor import CoverageWarning, StreamingWarning
+    opened = None
+    if encoder is not None:
+        from redunet.encoders import open_encoder
+        from redunet.estimators.settings import resolve_device
 
-    interrupts.protect(if_stopped)
-    screen = Screen(stderr=True)
-    showing = _bar(screen) if screen.is_terminal else _lines()
-    with warnings.catch_warnings(), showing if not quiet else nullcontext(silent) as show:
-        warnings.simplefilter("ignore", StreamingWarning)
-        warnings.simplefilter("ignore", CoverageWarning)  # commands say it in a line
-
-        def tell(what: str, share: float) -> None:
-            interrupts.check()
-            show(shown(what), share)
-
-        yield tell
+        opened = open_encoder(encoder, resolve_device(device))
+    most_bad = (0.0, 0.1, 1.0)[min(skip_bad, 2)]
+    return ReadOptions(labels=labels, label=label, most_bad=most_bad, encoder=opened, text=text)
 
 
-@contextmanager
-def _bar(screen: Screen) -> Iterator[Progress]:
-    columns = (
-        SpinnerColumn("line" if is_plain() else "dots"),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-    )
-    bar = ProgressBar(*columns, console=screen, transient=True)
-    whole = bar.add_task("starting", total=1.0)
-    later = Timer(_PATIENCE_S, bar.start)
-    later.daemon = True
-    try:
-        later.start()
-        yield lambda what, share: bar.update(whole, description=what, completed=share)
-    finally:
-        later.cancel()
-        if later.ident is not None:
-            later.join()
-        if bar.live.is_started:
-            bar.stop()
+def learner(workers: int | None, scheduler: str | None) -> Any:
+    """The function that learns or unlearns data: in this process, or by workers."""
+    from redunet.data.apply_batches import apply_batches
+
+    if workers is None and scheduler is None:
+        return apply_batches
+    if workers is not None and scheduler is not None:
+        raise SettingsError("expected --workers or --scheduler, got both: leave one out")
+    from redunet.distributed.dask_cluster import dask_packages
+    from redunet.distributed.dask_learning import OnDask
+
+    dask_packages()
+    return OnDask(workers, scheduler)
 
 
-@contextmanager
-def _lines() -> Iterator[Progress]:
-    """A line every half minute, from a thread, as one step of the work may take longer."""
-    begun, over = time.monotonic(), Event()
-    now = ["starting", 0.0]
-
-    def show(what: str, share: float) -> None:
-        now[:] = what, share
-
-    def tell() -> None:
-        while not over.wait(_EVERY_S):
-            passed = timedelta(seconds=round(time.monotonic() - begun))
-            note(f"{now[0]}, {now[1]:.0%} done after {passed}")
-
-    thread = Thread(target=tell, daemon=True)
-    try:
-        thread.start()
-        yield show
-    finally:
-        over.set()
-
-
-def parsed(words: list[str] | None) -> dict[str, Any]:
-    """KEY=VALUE words as a dictionary."""
-    values = {}
-    for word in words or []:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise SettingsError(f"expected KEY=VALUE, got {word!r}")
-        values[key.strip()] = _value(value)
-    return values
-
-
-def size_of(word: str | None) -> tuple[int, int] | None:
-    """The height and width that a word such as 32 or 48x32, width first, asks for.
-
-    Examples
-    --------
-    >>> size_of("32"), size_of("48x32")
-    ((32, 32), (32, 48))
-    """
-    if word is None:
+def receipts_of(log: Path | None, sign_key: Path | None, model: Path) -> Any:
+    """The log of a model that receipts are appended to; None where there are to be none."""
+    if log is None:
+        if sign_key is not None:
+            raise SettingsError("expected --receipt LOG with --sign-key, got --sign-key alone")
         return None
-    found = re.fullmatch(r"([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?", word)
-    if found is None:
-        raise SettingsError(f"expected --resize 32 or --resize 48x32 (pixels), got {word!r}")
-    width = int(found[1])
-    return int(found[2] or width), width
+    from redunet.safety.receipts import Receipts
 
-
-def by_method(words: list[str] | None) -> dict[str, dict[str, Any]]:
-    """KEY=VALUE and METHOD.KEY=VALUE words as settings of methods; KEY alone is ReduNet's."""
-    changes: dict[str, dict[str, Any]] = {}
-    for name, value in parsed(words).items():
-        method, _, key = name.rpartition(".")
-        changes.setdefault(method or "redunet", {})[key] = value
-    return changes
-
-
-def _value(text: str) -> Any:
-    """A number, a word, true, false, none, a list, or a tuple of these between commas."""
-    if text.lstrip().startswith("["):
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise SettingsError(f"expected a list such as [[0, 1], [2]], got {text!r}") from error
-    if "," in text:
-        return tuple(_value(part) for part in text.split(",") if part.strip())
-    text = text.strip()
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
-
-
-def whole_numbers(name: str, text: str, least: int) -> list[int]:
-    """Numbers between commas, each from ``least`` on."""
-    from redunet.validation import whole_number
-
-    return [whole_number(name, value, least=least) for value in as_tuple(_value(text))]
-
-
-def words_of(text: str) -> list[str]:
-    """Words between commas."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def as_tuple(value: Any) -> tuple[Any, ...]:
-    """A value that may be one or several, as several."""
-    return value if isinstance(value, tuple) else (value,)
+    receipts = Receipts(log, sign_key)
+    receipts.refuse_files("the model", [model])
+    return receipts

@@ -9,16 +9,10 @@ from redunet.safety import interrupts
 
 
 def run() -> int:
-    """Run the command that the words of this process ask for.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run the command that the words of this process ask for; give its exit code."""
     is_open = streams.prepare()
     from redunet.cli.app import main
-    from redunet.cli.terminal import note
+    from redunet.cli.printing import note
 
     if not is_open:
         note("standard output is closed: send it to /dev/null to discard what is printed")

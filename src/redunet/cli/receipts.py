@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from redunet.cli.answers import Json, Quiet, progress_of, say_found
+from redunet.cli import messages
 from redunet.cli.help_text import Command
-from redunet.cli.own_data import EncoderName, Label, Text, wanted_of
-from redunet.errors import SettingsError
+from redunet.cli.options import EncoderName, Json, Label, Quiet, Text, read_options
+from redunet.cli.printing import say_result
+from redunet.cli.progress import progress_of
 
-Receipt = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="LOG",
-        help="Append a deletion receipt to this log; `redunet receipts verify` checks it.",
-    ),
-]
-SignKey = Annotated[
-    Path | None,
-    typer.Option(metavar="PEM", help="Sign the receipt with this Ed25519 private key."),
-]
-
-receipts = typer.Typer(help="Check deletion receipts.", no_args_is_help=True)
-
-
-def receipts_of(log: Path | None, sign_key: Path | None, model: Path) -> Any:
-    """The log of a model that receipts are appended to; None where there are to be none."""
-    from redunet.safety.receipts import Receipts
-
-    if log is None:
-        if sign_key is not None:
-            raise SettingsError("expected --receipt LOG with --sign-key, got --sign-key alone")
-        return None
-    receipts = Receipts(log, sign_key)
-    receipts.refuse_files("the model", [model])
-    return receipts
+receipts = typer.Typer(rich_markup_mode=None, help="Check deletion receipts.", no_args_is_help=True)
 
 
 @receipts.callback()
@@ -83,7 +59,6 @@ def verify(
 
         redunet receipts verify receipts.jsonl birds.safetensors --data photos/
     """
-    from redunet.cli import lines
     from redunet.data import verifying
 
     with progress_of(quiet) as progress:
@@ -94,7 +69,7 @@ def verify(
             withdrawn=withdrawn or [],
             salt=salt,
             key=public_key,
-            options=wanted_of("required", label, 0, text, encoder, "auto"),
+            options=read_options("required", "auto", label, 0, text, encoder),
             progress=progress,
         )
-    say_found(found, lines.receipts_verified, as_json, quiet)
+    say_result(found, messages.receipts_verified, as_json, quiet)

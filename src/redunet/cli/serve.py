@@ -5,16 +5,23 @@ from __future__ import annotations
 import tempfile
 import warnings
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from redunet.cli.answers import Quiet
-from redunet.cli.options import Device, Memory, Offload
-from redunet.cli.own_data import EncoderName
-from redunet.cli.receipts import SignKey, receipts_of
-from redunet.cli.terminal import note, say
+from redunet.cli.options import (
+    Device,
+    EncoderName,
+    Memory,
+    Offload,
+    Quiet,
+    SignKey,
+    read_options,
+    receipts_of,
+)
+from redunet.cli.printing import note, say
 from redunet.errors import SettingsError
 from redunet.safety import interrupts
 
@@ -68,20 +75,12 @@ def serve(
         redunet serve --demo
         redunet serve birds.safetensors --receipts receipts.jsonl
     """
-    try:
-        import fastapi  # noqa: F401 - to be told of in one line where they are missing
-        import prometheus_client  # noqa: F401
-        import python_multipart  # noqa: F401
-        import sse_starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise SettingsError(
-            f"expected the packages of the server, but there is no {error.name}: "
-            f"pip install 'redunet[serve]'"
-        ) from None
-    from redunet import CoverageWarning, LearntFeaturesWarning, StreamingWarning
-    from redunet.cli.own_data import wanted_of
-    from redunet.estimators.base import SelfLabelledWarning
+    for package in ("fastapi", "prometheus_client", "python_multipart", "sse_starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise SettingsError(
+                f"expected the packages of the server, but there is no {package}: "
+                f"pip install 'redunet[serve]'"
+            )
     from redunet.serve.demo import NAME, write_demo
     from redunet.serve.http import Server, new_token, token_in
     from redunet.serve.options import Options
@@ -91,9 +90,7 @@ def serve(
     interrupts.protect("all changes that were answered are in the file")
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())  # before there are threads, and after
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        for one in (CoverageWarning, LearntFeaturesWarning, SelfLabelledWarning, StreamingWarning):
-            warnings.simplefilter("ignore", one)  # what matters is in notes and events
+        warnings.simplefilter("ignore", UserWarning)  # what matters is in notes and events
         if model is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="redunet-"))
             model = Path(folder) / NAME
@@ -106,7 +103,7 @@ def serve(
             allow_hosts=tuple(allow_host or ()),
             read_only=read_only,
             receipts=receipts_of(receipts, sign_key, model),
-            encoder=wanted_of("ignored", None, 0, None, encoder, device).encoder,
+            encoder=read_options("ignored", device, encoder=encoder).encoder,
             body_bytes=max_body * 10**6,
             waiting=queue,
             seconds=timeout,

@@ -13,6 +13,7 @@ from redunet.errors import ReduNetError
 
 _PLAIN = {
     "…": "...",
+    "─": "-",
     "–": "-",
     "−": "-",
     "·": ".",

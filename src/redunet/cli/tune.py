@@ -7,23 +7,29 @@ from typing import Annotated
 
 import typer
 
-from redunet.cli.answers import Json, Quiet, progress_of, say_notes, teller
-from redunet.cli.options import Device, Memory, as_tuple, parsed
-from redunet.cli.own_data import EncoderName, Label, SkipBad, Text, wanted_of
-from redunet.cli.terminal import say, say_json
-
-Search = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=V1,V2,...", help="Values to try; may be given several times."),
-]
-TuneOut = Annotated[
-    Path | None, typer.Option(help="Output folder for tune.json, by default runs/tune.")
-]
+from redunet.cli import messages
+from redunet.cli.options import (
+    Device,
+    EncoderName,
+    Json,
+    Label,
+    Memory,
+    Model,
+    Quiet,
+    Search,
+    SkipBad,
+    Text,
+    TuneOut,
+    read_options,
+)
+from redunet.cli.printing import say, say_json, say_notes, teller
+from redunet.cli.progress import progress_of
+from redunet.cli.values import as_tuple, parsed
 
 
 def tune(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")],
+    model: Model,
     validation: Annotated[
         list[Path],
         typer.Argument(
@@ -62,7 +68,6 @@ def tune(
 
         redunet tune intents.safetensors validation.csv --budget 60s --write
     """
-    from redunet.cli.tuning_lines import best, tuned
     from redunet.data import tuning
     from redunet.safety.files import make_folder
 
@@ -72,7 +77,7 @@ def tune(
         result = tuning.tune(
             model,
             validation,
-            wanted_of("required", label, skip_bad, text, encoder, device),
+            read_options("required", device, label, skip_bad, text, encoder),
             budget=budget,
             search=grid or None,
             write=write,
@@ -86,7 +91,7 @@ def tune(
     if as_json:
         say_json(found)
         return
-    say(*([] if quiet else best(record)), *tuned(found))
+    say(*([] if quiet else messages.best(record)), *messages.tuned(found))
     if not quiet:
         say(f"Wrote {out / 'tune.json'}")
-    say_notes(found, quiet)
+    say_notes(result, quiet)

@@ -10,28 +10,22 @@ from typing import Annotated, Any
 
 import typer
 
-from redunet.cli.on_dask import Workers
 from redunet.cli.options import (
     Config,
-    Data,
     DataDir,
     Device,
     Dtype,
-    Label,
     Memory,
-    Out,
     RecipeName,
-    Seeds,
     Settings,
-    Test,
-    by_method,
-    parsed,
-    progress_bar,
-    whole_numbers,
-    words_of,
+    Workers,
 )
-from redunet.cli.terminal import Screen, say
+from redunet.cli.printing import say
+from redunet.cli.progress import progress_bar
+from redunet.cli.screen import Screen
+from redunet.cli.values import parsed, whole_numbers, words_of
 from redunet_lab.cli.help_text import WithSettings
+from redunet_lab.cli.options import Data, Label, Out, Seeds, Test, by_method
 from redunet_lab.cli.tune import tune
 
 

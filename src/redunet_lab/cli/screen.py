@@ -7,6 +7,10 @@ from typing import Any
 
 from rich.table import Table
 
+Lines = list[Any]
+
+N_TASKS = 5
+
 _COMPARED = (
     "joint: a model that learnt all classes seen at once; its network and its file are compared "
     "with ours, bit by bit."

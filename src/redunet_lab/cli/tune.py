@@ -7,24 +7,22 @@ from typing import Annotated
 
 import typer
 
+from redunet.cli.messages import best
 from redunet.cli.options import (
     Config,
-    Data,
     DataDir,
     Device,
     Dtype,
     Memory,
     RecipeName,
+    Search,
     Settings,
-    as_tuple,
-    parsed,
-    progress_bar,
-    whole_numbers,
+    TuneOut,
 )
-from redunet.cli.own_data import Label
-from redunet.cli.terminal import say
-from redunet.cli.tune import Search, TuneOut
-from redunet.cli.tuning_lines import best
+from redunet.cli.printing import say
+from redunet.cli.progress import progress_bar
+from redunet.cli.values import as_tuple, parsed, whole_numbers
+from redunet_lab.cli.options import Data, Label
 
 
 def tune(
@@ -48,9 +46,14 @@ def tune(
         bool,
         typer.Option("--no-paper-rule", help="For redunet: leave out the paper's own rule."),
     ] = False,
-    most: Annotated[
+    max_candidates: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Try N combinations, drawn at random; by default all."),
+        typer.Option(
+            "--max-candidates",
+            "--most",
+            metavar="N",
+            help="Try N combinations, drawn at random; by default all.",
+        ),
     ] = None,
     first_task: Annotated[
         bool, typer.Option("--first-task", help="Use the first task's samples alone.")
@@ -89,7 +92,7 @@ def tune(
             n_components=whole_numbers("components", components, least=1),
             per_class=per_class,
             paper_rule=not no_paper_rule,
-            most=most,
+            most=max_candidates,
             first_task=first_task,
             device=device,
             memory=memory,

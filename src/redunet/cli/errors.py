@@ -13,8 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 from redunet.cli import streams
-from redunet.cli.help_text import shown_help, without_types
-from redunet.cli.terminal import note
+from redunet.cli.help_text import verbatim_examples
+from redunet.cli.printing import note
 from redunet.errors import GroupError, ReduNetError, is_out_of_memory
 from redunet.safety import interrupts
 
@@ -77,10 +77,10 @@ class OneLineErrors(TyperGroup):
             sys.exit(code)
         return code
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
-        written, self.help = self.help, shown_help(self.help or "")
-        super().format_help(ctx, formatter)
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, its examples as they are."""
+        written, self.help = self.help, verbatim_examples(self.help or "")
+        super().format_help_text(ctx, formatter)
         self.help = written
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
@@ -94,10 +94,6 @@ class OneLineErrors(TyperGroup):
             if {word.partition("=")[0] for word in rest} & (its - known):
                 command = on_data
         return name, command, rest
-
-    def get_params(self, ctx: Any) -> Any:
-        """The options of the program itself."""
-        return without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command of a context."""
@@ -143,18 +139,8 @@ def _usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(error.format_message())
         return 0
-    said = _as_always(" ".join(error.format_message().split()).rstrip("."))
-    see = f" See {command} --help" if said.endswith("?") else f"; see {command} --help"
-    note(said[:1].lower() + said[1:] + see)
+    said = " ".join(error.format_message().split()).rstrip(".")
+    said = re.sub(r"\.? \(?Did you mean (?:one of: )?(.*?\?).*", r": did you mean \1", said)
+    see = " See" if said.endswith("?") else "; see"
+    note(f"{said[:1].lower()}{said[1:]}{see} {command} --help")
     return 2
-
-
-def _as_always(said: str) -> str:
-    """A complaint in the same words with all versions of Typer, and of Click under it."""
-    said = re.sub(r"^No such option '(.*?)'", r"No such option: \1", said)
-    said = re.sub(r"unexpected extra arguments? \(", "unexpected extra argument(s) (", said)
-    said = re.sub(r"( Did you mean '.*?'\?)\1", r"\1", said)  # once of each of the two
-    said = re.sub(r"( Did you mean .*?\?) \(Did you mean one of: .*?\?\)", r"\1", said)
-    said = re.sub(r"\(Did you mean one of: (.*?\?)\)", r"Did you mean \1", said)
-    said = re.sub(r"( Did you mean )(.*), ('[^']*'\?)$", r"\1\2 or \3", said)
-    return said.replace(". Did you mean", ": did you mean")

@@ -23,9 +23,9 @@ from benchmarks.measure import Row, machine, record
 from redunet import ReduNetClassifier
 from redunet.core.calibration import best_temperature, log_loss, probabilities
 from redunet.core.subspaces import principal_subspaces
-from redunet.estimators.metrics import calibration_error
 from redunet.estimators.predictor import StreamingWarning
 from redunet.estimators.settings import Settings
+from redunet.estimators.tuning import calibration_error
 from redunet_lab import datasets
 from redunet_lab.recipes import from_recipe
 from redunet_lab.tuning import held_out_rows

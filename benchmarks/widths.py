@@ -35,7 +35,7 @@ from redunet.estimators import LinearDiscriminant, ReduNetClassifier, Ridge
 from redunet.estimators.inspection import at_depth
 from redunet.estimators.predictor import StreamingWarning
 from redunet.estimators.settings import InputSettings, Settings, resolve_device
-from redunet.estimators.validation_samples import standard_error
+from redunet.estimators.tuning import standard_error
 from redunet.safety.files import write_bytes
 from redunet_lab.experiment import Experiment
 from redunet_lab.streams import pooled

@@ -256,7 +256,7 @@ class Comparison:
             **({"split": split} if (split := getattr(self.data, "split", None)) else {}),
             "methods": rows,
             "missing": missing,
-            **({"doubts": doubts} if (doubts := self.experiment.doubts(self.data)) else {}),
+            **({"doubts": doubts} if (doubts := self.experiment.diagnostics(self.data)) else {}),
             **({"ablation": ablations[0]} if ablations else {}),
             **more,
             "date": max(dates, default=None),

@@ -11,7 +11,7 @@ from redunet.environment import environment
 from redunet.estimators import storage
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.inspection import rates_by_layer
-from redunet.estimators.metrics import calibration_error
+from redunet.estimators.tuning import calibration_error
 from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder
 from redunet_lab import report

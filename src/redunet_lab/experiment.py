@@ -196,7 +196,7 @@ class Experiment:
         network, of_each = self.plan.network(), n_features // self.plan.n_ensemble
         return (of_shifts if self.plan.shifts else Settings.components)(network, of_each)
 
-    def doubts(self, data: Arrays) -> list[str]:
+    def diagnostics(self, data: Arrays) -> list[str]:
         """Why ReduNet's settings cannot work on data whose values are its features."""
         x_train = data.x_train
         if (self.plan.features, self.plan.readout, x_train.ndim) != ("pixels", "subspace", 2):

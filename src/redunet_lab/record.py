@@ -14,9 +14,9 @@ import torch
 
 from redunet.environment import environment
 from redunet.errors import SettingsError
-from redunet.estimators import metrics
 from redunet.estimators.model_file import is_of_moments
 from redunet.safety.files import write_bytes
+from redunet_lab import metrics
 from redunet_lab.experiment import with_defaults
 
 VERSION = 2

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from redunet.errors import ReduNetError
-from redunet.estimators import metrics, storage
+from redunet.estimators import storage
 from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder
+from redunet_lab import metrics
 from redunet_lab.record import (
     bytes_by_kind,
     peak_device_memory,

@@ -20,7 +20,7 @@ from redunet.distributed.dask_learning import added
 from redunet.distributed.dask_parts import frame_batches
 from redunet.distributed.task import Part, Task
 from redunet.estimators import LinearDiscriminant
-from redunet.estimators.partial import add, withdraw
+from redunet.estimators.moment_deltas import add, withdraw
 from tests.conftest import classes_on_subspaces
 
 X, Y = classes_on_subspaces(k=5, d=12, per_class=24, rank=3)

@@ -54,7 +54,7 @@ def nested(kind: str, depth: int) -> Any:
 
 
 def of_map(kind: str, **values: Any) -> dict[str, Any]:
-    return {"pipeline.features": {"kind": kind, "values": values}}
+    return {"embedding.features": {"kind": kind, "values": values}}
 
 
 LIFT = {"seed": 0, "relu": True, "centred": False, "learnt_from_data": False}
@@ -65,9 +65,9 @@ HOSTILE: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "no-features": ("default-words", NO_FEATURES, {}, "and features"),
     "layers": ("default-words", {}, {"settings.n_layers": 10**9}, "from 0 to 10,000"),
     "sharpness": ("default-words", {}, {"settings.sharpness": 1e308}, "at most 1e"),
-    "mirrors": ("default-words", {}, {"pipeline.features": nested("mirrored", 40)}, "at most 8"),
+    "mirrors": ("default-words", {}, {"embedding.features": nested("mirrored", 40)}, "at most 8"),
     "wide": ("default-words", {}, of_map("flatten", input_shape=[10**6, 10**6]), "at most 16,777"),
-    "angles": ("scattering", {}, {"pipeline.features.values.L": 10**6}, "L of at most 32"),
+    "angles": ("scattering", {}, {"embedding.features.values.L": 10**6}, "L of at most 32"),
     "channels": (
         "default-words", {},
         of_map("gaussian-lift", **LIFT, input_shape=[2, 1, 10**9], n_kernels=3), "at most 16,777",
@@ -76,7 +76,7 @@ HOSTILE: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
         "default-words", {},
         of_map("gaussian-lift", **LIFT, input_shape=[2, 3, 1], n_kernels=10**9), "n_kernels",
     ),
-    "seed": ("gaussian-lift", {}, {"pipeline.features.values.seed": -1}, "seed"),
+    "seed": ("gaussian-lift", {}, {"embedding.features.values.seed": -1}, "seed"),
     "weights": (
         "default-words", {}, of_map("random-relu", **WEIGHTS, width=10**6), "at most 16,777,216 we",
     ),

@@ -12,7 +12,7 @@ import torch
 
 from redunet import ReduNetClassifier, SettingsError
 from redunet.core.calibration import DRAWN, best_temperature
-from redunet.estimators.metrics import calibration_error
+from redunet.estimators.tuning import calibration_error
 from redunet_lab.datasets import load
 from redunet_lab.recipes import from_recipe
 

@@ -144,7 +144,7 @@ def test_a_fault_of_a_feature_map_does_not_read_as_damage(damaged: Path) -> None
 def test_a_header_longer_than_the_file_is_refused(damaged: Path, length: int) -> None:
     damaged.write_bytes(length.to_bytes(8, "little") + TINY[8:])
     assert "another copy" in refusal(damaged)
-    for read in (storage.sizes, storage.version, storage.header):
+    for read in (storage.sizes, storage.version):
         with pytest.raises(ModelFileError, match="another copy"):
             read(damaged)
 
@@ -192,18 +192,18 @@ WRONG_CONTENT: list[tuple[str, Any]] = [
     ("label_type", "float"), ("label_type", None), ("n_features_in", 3), ("n_features_in", "2"),
     ("n_features_in", None), ("n_features_in", 0), ("feature_names", ["a"]), ("feature_names", 3),
     ("feature_names", [1, 2]), ("feature_names", "ab"), ("settings", []), ("settings", None),
-    ("settings", [["n_layers", 2]]), ("settings", "ab"), ("pipeline.features", flatten(x={})),
-    ("pipeline.features", {"kind": "flatten", "values": "ab"}),
-    ("pipeline.features", {"kind": "flatten", "values": 3}),
+    ("settings", [["n_layers", 2]]), ("settings", "ab"), ("embedding.features", flatten(x={})),
+    ("embedding.features", {"kind": "flatten", "values": "ab"}),
+    ("embedding.features", {"kind": "flatten", "values": 3}),
     ("settings.eps", -1.0), ("settings.eps", "1"), ("settings.unknown", 1), ("unknown", 1),
     ("settings.n_layers", 2.5), ("settings.dtype", "float16"), ("embedding", None),
     ("settings.tol", None), ("settings.tol", -1.0),
-    ("pipeline.normalize", "none"), ("pipeline.input_range", [0, 1]),
-    ("pipeline.features", {"kind": "unknown", "values": {}}), ("pipeline.features", []),
-    ("pipeline.features", flatten()), ("pipeline.features", flatten(input_shape=[5])),
-    ("pipeline.features", flatten(input_shape=5)), ("pipeline.features", flatten(other=[2])),
-    ("pipeline.features", {"kind": "flatten", "values": ["input_shape"]}),
-    ("pipeline.features", {"kind": "standardize", "values": {"input_shape": [2]}}),
+    ("embedding.normalize", "none"), ("embedding.input_range", [0, 1]),
+    ("embedding.features", {"kind": "unknown", "values": {}}), ("embedding.features", []),
+    ("embedding.features", flatten()), ("embedding.features", flatten(input_shape=[5])),
+    ("embedding.features", flatten(input_shape=5)), ("embedding.features", flatten(other=[2])),
+    ("embedding.features", {"kind": "flatten", "values": ["input_shape"]}),
+    ("embedding.features", {"kind": "standardize", "values": {"input_shape": [2]}}),
 ]  # fmt: skip
 WRONG_TENSORS: dict[str, Any] = {
     "counts-zero": COUNTS * 0, "counts-negative": -COUNTS, "counts-over": COUNTS + 2**23,

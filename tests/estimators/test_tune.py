@@ -15,7 +15,7 @@ from sklearn.base import clone
 from redunet import DataError, NumericalError, ReduNetClassifier, SettingsError
 from redunet.core.readings import Reading, Readings
 from redunet.core.readouts import READOUTS, read_out, register
-from redunet.estimators import candidates, validation_samples
+from redunet.estimators import candidates, tuning
 from redunet.estimators.settings import Settings
 from redunet.features import Standardize
 from redunet_lab.datasets import load
@@ -110,7 +110,7 @@ def test_own_values_are_searched() -> None:
 
 def test_a_quarter_is_enough_to_leave_a_hopeless_network(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fitted(**POOR).tune(VX, VY, budget=60).tuning_
-    monkeypatch.setattr(validation_samples, "MANY", 100)
+    monkeypatch.setattr(tuning, "MANY", 100)
     search: dict[str, list[Any]] = {"eps": [1e-4, 0.5], "readout": ["regression"], "ridge": [1e6]}
     model = fitted(readout="discriminant", n_layers=0)
     model.tune(VX, VY, search=search)

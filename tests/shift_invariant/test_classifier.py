@@ -24,7 +24,7 @@ from redunet import (
     ShiftInvariantClassifier,
 )
 from redunet.estimators import NearestMean, estimator_named, load, storage
-from redunet.estimators.partial import add, without_moments
+from redunet.estimators.moment_deltas import add, without_moments
 from redunet.features import Chain, Root, Scattering
 from redunet.shift_invariant.patch_planes import PatchPlanes
 

@@ -14,7 +14,7 @@ from redunet.data.result import Result, counted
 from redunet.data.source import ReadOptions, Source, read_once
 from redunet.errors import SettingsError
 from redunet.estimators import Estimator, load
-from redunet.estimators.doubts import doubts
+from redunet.estimators.inspection import diagnostics
 from redunet.progress import Progress, silent
 from redunet.safety.lock import Tell
 from redunet.safety.transaction import transaction
@@ -124,7 +124,7 @@ def _notes(model: Estimator, new: bool) -> list[str]:
         for label, count in model.class_counts_.items()
         if count == 1
     ]
-    return [*few, *(held(model) if new else []), *doubts(model)]
+    return [*few, *(held(model) if new else []), *diagnostics(model)]
 
 
 def _announce_size(model: Estimator, tell: Tell) -> None:

@@ -13,7 +13,7 @@ from redunet.data.prediction_file import Write
 from redunet.data.result import Result
 from redunet.data.source import ReadOptions, listed
 from redunet.estimators import Estimator
-from redunet.estimators.doubts import doubts
+from redunet.estimators.inspection import diagnostics
 from redunet.progress import Progress, silent
 
 Pairs = Counter[tuple[Any, Any]]
@@ -99,7 +99,9 @@ def evaluate(
             labels = model.predict(samples_for(model, batch))
             true = labels_of_batch(batch, kind).tolist()
         pairs.update(zip(true, labels.tolist(), strict=True))
-    return Result.of(_scores(model, pairs), sources, [*_strangers(model, pairs), *doubts(model)])
+    return Result.of(
+        _scores(model, pairs), sources, [*_strangers(model, pairs), *diagnostics(model)]
+    )
 
 
 def _scores(model: Estimator, pairs: Pairs) -> dict[str, Any]:

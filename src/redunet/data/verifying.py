@@ -13,7 +13,7 @@ from redunet.data.result import Result
 from redunet.data.source import ReadOptions
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import Estimator, load
-from redunet.estimators.partial import without_moments
+from redunet.estimators.moment_deltas import without_moments
 from redunet.progress import Progress, silent
 from redunet.safety.journal import CHANGE, DONE, NOT_DONE, UNKNOWN, Journal, Line, changes, closing
 from redunet.safety.receipts import sample_hashes

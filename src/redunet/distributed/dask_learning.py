@@ -25,8 +25,7 @@ from redunet.distributed.dask_cluster import (
 from redunet.distributed.dask_parts import Work, of_collection, of_sources
 from redunet.distributed.task import Part, Task
 from redunet.errors import DataError, ReduNetError, SettingsError
-from redunet.estimators import Estimator
-from redunet.estimators import partial as in_parts
+from redunet.estimators import Estimator, moment_deltas
 from redunet.progress import Progress, silent
 
 E = TypeVar("E", bound=Estimator)
@@ -169,9 +168,9 @@ def _changed(
     if whole is None:
         raise DataError("expected at least one sample, got none")
     if how == "learning":
-        in_parts.add(model, whole.moments, whole.input["n_columns"], whole.input["names"])
+        moment_deltas.add(model, whole.moments, whole.input["n_columns"], whole.input["names"])
     else:
-        in_parts.withdraw(model, whole.moments)
+        moment_deltas.withdraw(model, whole.moments)
     return said
 
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from redunet.distributed.task import Task, one_line
 from redunet.errors import DataError, ReduNetError, SettingsError, not_installed
-from redunet.estimators import Estimator, blank, load
-from redunet.estimators import partial as in_parts
+from redunet.estimators import Estimator, empty_model, load, moment_deltas
 
 try:
     from flwr.app import Context
@@ -88,9 +87,9 @@ def learn(
     asked = Round(Task.of(model), grid, n_clients, few, timeout)
     total = asked.masked() if masked else asked.in_the_clear()
     created = not hasattr(model, "moments_")
-    in_parts.add(model, total.moments, total.input["n_columns"], total.input["names"])
+    moment_deltas.add(model, total.moments, total.input["n_columns"], total.input["names"])
     if created:
-        blank.take_input(model, total.input)
+        empty_model.take_input(model, total.input)
     return Outcome(asked.taken, asked.refused)
 
 
@@ -125,7 +124,7 @@ def withdraw(
                 f"expected the moments that client {node} sent before, sha256 {sha256[:8]}…, got "
                 f"{asked.taken[node][:8]}…: withdraw with the data of that time"
             )
-    in_parts.withdraw(model, total.moments)
+    moment_deltas.withdraw(model, total.moments)
     return Outcome(asked.taken, asked.refused)
 
 

@@ -17,7 +17,7 @@ from redunet.core.grid import GRID
 from redunet.core.labels import check_labels
 from redunet.core.moments import ClassMoments, Label
 from redunet.errors import DataError, ModelFileError, ReduNetError, SettingsError
-from redunet.estimators import Estimator, blank, storage
+from redunet.estimators import Estimator, empty_model, storage
 
 _KINDS: dict[str, type] = {"int": int, "str": str}
 
@@ -29,7 +29,7 @@ class Task:
     Parameters
     ----------
     model : bytes
-        A model that has learnt nothing, as `redunet.estimators.blank` makes it.
+        A model that has learnt nothing, as `redunet.estimators.empty_model` makes it.
     kind : str, default=""
         The type that labels must have, "int" or "str"; "" takes either.
     version : str
@@ -56,7 +56,7 @@ class Task:
             )
         if hasattr(model, "moments_") and len(model.moments_):
             kind = type(model.moments_.labels[0]).__name__
-        return cls(blank.to_bytes(model), kind, device=model.device)
+        return cls(empty_model.to_bytes(model), kind, device=model.device)
 
     @property
     def label_type(self) -> type | None:
@@ -80,7 +80,7 @@ class Task:
             raise DataError(f"expected a grid of {self.grid} steps, as in the task, got {GRID}")
         if self.kind not in ("", *_KINDS):
             raise DataError(f"expected labels of type int or str, got {self.kind[:20]!r} asked for")
-        model = blank.from_bytes(self.model)
+        model = empty_model.from_bytes(self.model)
         model.device = self.device
         return model
 
@@ -110,7 +110,7 @@ class Task:
 
     def part(self, model: Estimator) -> Part:
         """What a model, as `open` gave it, has learnt."""
-        return Part(model.moments_, blank.input_of(model), self.sha256)
+        return Part(model.moments_, empty_model.input_of(model), self.sha256)
 
     def check(self, sha256: Any, given: Any, labels: Any, n_features: Any) -> Estimator:
         """The model with the input of a client, or an error unless the client's answer fits.
@@ -132,17 +132,17 @@ class Task:
         if not isinstance(labels, list) or not labels:
             raise DataError("expected a list of at least one class from a client")
         check_labels([*([self.label_type()] if self.label_type else []), *labels])
-        blank.check_input(given)
+        empty_model.check_input(given)
         model = self.open()
         if hasattr(model, "moments_"):
-            agreed = blank.input_of(model)
+            agreed = empty_model.input_of(model)
             for name, value in agreed.items():
                 if given[name] != value:
                     raise DataError(f"expected samples like those of the model, but {name} differs")
         try:
             if not hasattr(model, "moments_"):
-                blank.agree(model, given)
-            fits = blank.input_of(model) == given and model.moments_.n_features == n_features
+                empty_model.agree(model, given)
+            fits = empty_model.input_of(model) == given and model.moments_.n_features == n_features
         except storage.MALFORMED as error:
             raise DataError(f"the columns of the client: {one_line(error)}") from error
         if not fits:
@@ -161,7 +161,7 @@ class Part:
     ----------
     moments : ClassMoments
     input : dict
-        The input that was agreed on, as `blank.input_of` gives it.
+        The input that was agreed on, as `empty_model.input_of` gives it.
     task : str
         The sha256 of the task.
     left_out, notes : list of str

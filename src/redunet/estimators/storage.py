@@ -1,8 +1,8 @@
 """One safe file per model: plain dictionaries and tensors in and out.
 
 The file is a safetensors file with exactly one metadata entry, canonical JSON,
-so that equal models are equal files, to the byte. Reading encodes what was
-read once more and compares the bytes: a file altered anywhere is noticed.
+so that equal models are equal files, to the byte. The entry has a checksum, and
+all else follows from tensors and content: a file altered anywhere is noticed.
 
 It is written here, part by part, as the library would write it: that one wants all of it in
 memory, or a path of its own to write to.
@@ -14,8 +14,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -47,13 +46,10 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-"""What the file calls the dtypes of tensors, in the order in which it has them."""
+"""Names of dtypes in the file, in the order in which it has tensors of them."""
 
 _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPES.items()}
 _ORDER = {dtype: place for place, dtype in enumerate(_DTYPES)}
-
-_COMPARED = 2**20
-"""Bytes compared at a time."""
 
 _LATER = {"self_labelled", "calibration"}
 """Keys of the content that came with version 3."""
@@ -61,7 +57,7 @@ _LATER = {"self_labelled", "calibration"}
 T = TypeVar("T")
 
 MALFORMED = (ReduNetError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
-"""What taking a model out of the content of a file raises where that is not one's own.
+"""Errors of taking a model out of the content of a file that `save` has not written.
 
 Not among them: memory that PyTorch cannot have, which is a RuntimeError, and faults of the program.
 """
@@ -100,7 +96,7 @@ def load(
 
 
 def decode(data: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
-    """What `encode` made bytes of; an error about ``path``, their name, where it did not."""
+    """Tensors and content of bytes that `encode` made; errors are about ``path``, their name."""
     own = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte()
     return _decoded(own, path)
 
@@ -119,7 +115,9 @@ def _decoded(data: Tensor, path: str | os.PathLike[str]) -> tuple[dict[str, Tens
     _check_version(path, version)
     content = entry.get("content")
     try:
-        intact = _are(data, _parts(tensors, content))
+        header_bytes = bytes(next(_parts(tensors, content)))  # with the checksum of all tensors
+        intact = data[: len(header_bytes)].numpy().tobytes() == header_bytes
+        intact &= len(data) == len(header_bytes) + sum(one.nbytes for one in tensors.values())
     except MALFORMED:
         intact = False
     if not intact:
@@ -175,18 +173,6 @@ def _view(data: Tensor, dtype: str, shape: list[int], data_offsets: list[int]) -
     return data[begin:end].view(of_dtype).view(shape)
 
 
-def _are(data: Tensor, parts: Iterable[memoryview]) -> bool:
-    """Whether bytes, (n,), are those of the parts, one after another."""
-    at, all_bytes = 0, data.numpy().data
-    for part in parts:
-        for start in range(0, len(part), _COMPARED):
-            some = part[start : start + _COMPARED].tobytes()  # views are compared slowly
-            if all_bytes[at : at + len(some)].tobytes() != some:
-                return False
-            at += len(some)
-    return at == len(data)
-
-
 def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
     """Bytes that each tensor of a model file takes up there; only the file's header is read.
 
@@ -216,73 +202,6 @@ def version(path: str | os.PathLike[str]) -> int:
     return _of_header(
         path, lambda header: int(json.loads(header["__metadata__"][_ENTRY])["version"])
     )
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a tensor lies in a model file, in bytes; its dtype is "I64" for whole numbers."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    n_bytes: int
-
-
-@dataclass(frozen=True)
-class Header:
-    """What a model file says before its tensors.
-
-    Parameters
-    ----------
-    version : int
-    content : what was saved with the tensors
-    checksum : str
-        Of everything, as `Digest` computes it.
-    places : dict from name to Place
-    """
-
-    version: int
-    content: Any
-    checksum: str
-    places: dict[str, Place]
-
-
-def header(path: str | os.PathLike[str]) -> Header:
-    """What a model file says before its tensors; only that is read."""
-
-    def taken(found: Any) -> Header:
-        entry = json.loads(found.pop("__metadata__")[_ENTRY])
-        start = 8 + length
-        places = {}
-        for name, of in found.items():
-            begin, end = map(int, of["data_offsets"])
-            places[name] = Place(of["dtype"], tuple(of["shape"]), start + begin, end - begin)
-        return Header(int(entry["version"]), entry["content"], entry["checksum"], places)
-
-    with open_regular(path) as file:
-        length = int.from_bytes(file.read(8), "little")
-    found = _of_header(path, taken)
-    _check_version(path, found.version)
-    return found
-
-
-class Digest:
-    """The checksum of a model file, of its tensors in the order of their names."""
-
-    def __init__(self, version: int, content: Any) -> None:
-        self._digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
-
-    def begin(self, name: str, dtype: torch.dtype, shape: Sequence[int]) -> None:
-        """A tensor; its bytes follow."""
-        self._digest.update(_canonical([name, str(dtype), list(shape)]))
-
-    def update(self, data: Any) -> None:
-        """Some bytes of it."""
-        self._digest.update(data)
-
-    def hex(self) -> str:
-        """The checksum, once all tensors are through."""
-        return self._digest.hexdigest()
 
 
 def _check_version(path: str | os.PathLike[str], version: Any) -> None:
@@ -324,14 +243,14 @@ def sha256(tensors: Mapping[str, Tensor], content: Any) -> str:
 
 
 def _parts(tensors: Mapping[str, Tensor], content: Any) -> Iterator[memoryview]:
-    """The same one after another: the header, then each tensor."""
+    """The bytes of a model file: the header, then each tensor."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in sorted(tensors.items())}
     version = _version(tensors, content)
-    digest = Digest(version, content)
+    digest = hashlib.sha256(_canonical(content if version == 1 else [version, content]))
     for name, tensor in plain.items():
-        digest.begin(name, tensor.dtype, tensor.shape)
+        digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
         digest.update(bits(tensor))
-    entry = {"version": version, "content": content, "checksum": digest.hex()}
+    entry = {"version": version, "content": content, "checksum": digest.hexdigest()}
     header: dict[str, Any] = {"__metadata__": {_ENTRY: _canonical(entry).decode("ascii")}}
     # As the library orders them: the widest first, so that all are aligned.
     ordered = sorted(plain.items(), key=lambda item: (_ORDER[item[1].dtype], item[0]))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
 
 from redunet.core.subspaces import Subspaces
-from redunet.estimators import EnsembleClassifier, metrics
+from redunet.estimators import EnsembleClassifier
 from redunet.estimators.inspection import (
     as_learnt,
     is_whitened,
@@ -127,7 +129,9 @@ def _confusion(view: ModelView) -> list[Block]:
     if view.wrong:
         more = " and more" if len(view.wrong) > MOST_NAMED else ""
         said = f"Wrongly labelled: rows {', '.join(map(str, view.wrong[:MOST_NAMED]))}{more}."
-    confusion = metrics.confusion(samples.y, view.labels)
+    known = np.union1d(samples.y, view.labels)
+    counts = confusion_matrix(samples.y, view.labels, labels=known)
+    confusion = {"labels": known.tolist(), "counts": counts.tolist()}
     every, more = len(confusion["labels"]), ""
     if every > MOST_CLASSES:
         more = f"{MOST_CLASSES} of {every} classes: those with most mistakes."

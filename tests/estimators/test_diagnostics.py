@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 from redunet import ReduNetClassifier, from_recipe
 from redunet.estimators import LinearDiscriminant
-from redunet.estimators.doubts import doubts
+from redunet.estimators.inspection import diagnostics
 from tests.own_data import done
 
 
@@ -21,21 +21,21 @@ from tests.own_data import done
 )
 def test_subspaces_that_cover_nearly_all_features(load: Any, words: str) -> None:
     X, y = load(return_X_y=True)
-    (line,) = doubts(ReduNetClassifier().fit(X, y))
+    (line,) = diagnostics(ReduNetClassifier().fit(X, y))
     pattern = words.replace("dim.*", "dimensions cover nearly all of")
     assert line.startswith(f"subspaces of {pattern} features")
     assert line.endswith("take the recipe tables, for those of an encoder vectors")
-    assert doubts(from_recipe("tables", X).fit(X, y)) == []
-    assert doubts(LinearDiscriminant().fit(X, y)) == []
+    assert diagnostics(from_recipe("tables", X).fit(X, y)) == []
+    assert diagnostics(LinearDiscriminant().fit(X, y)) == []
 
 
 def test_classes_of_the_same_samples_cannot_be_told_apart() -> None:
     X, y = load_digits(return_X_y=True)
-    assert doubts(ReduNetClassifier().fit(X, y)) == []
+    assert diagnostics(ReduNetClassifier().fit(X, y)) == []
     copies = np.concatenate([X, X[y == 3]]), np.concatenate([y, np.full((y == 3).sum(), 10)])
-    (line,) = doubts(ReduNetClassifier().fit(*copies))
+    (line,) = diagnostics(ReduNetClassifier().fit(*copies))
     assert line.startswith("samples of class 3 lie as near to the subspace of 10 ")
-    assert doubts(ReduNetClassifier().fit(X[y == 3], y[y == 3])) == []
+    assert diagnostics(ReduNetClassifier().fit(X[y == 3], y[y == 3])) == []
 
 
 def test_learn_says_so(tmp_path: Path) -> None:

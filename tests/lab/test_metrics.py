@@ -8,10 +8,10 @@ from hypothesis import given as over
 from hypothesis import strategies as st
 
 from redunet.errors import DataError
-from redunet.estimators.metrics import (
+from redunet.estimators.tuning import calibration_error
+from redunet_lab.metrics import (
     average_incremental_accuracy,
     backward_transfer,
-    calibration_error,
     confusion,
     decay,
     forgetting,

@@ -11,7 +11,7 @@ import pytest
 
 from redunet import ModelFileError, ReduNetClassifier
 from redunet.encoders import EncoderId
-from redunet.estimators import blank, storage
+from redunet.estimators import empty_model, storage
 from redunet.features import Standardize
 from redunet_lab.closed_forms import CLOSED_FORMS
 
@@ -31,20 +31,20 @@ def test_what_it_learns_is_what_the_model_would_have_learnt(kind: str, tmp_path:
     make: Any = ReduNetClassifier if kind == "redunet" else CLOSED_FORMS[kind]
     images = np.abs(X).reshape(-1, 3, 4)
     for model, samples in ((make(), X), (make(features=Standardize.learn(images)), images)):
-        copy = blank.from_bytes(blank.to_bytes(model))
+        copy = empty_model.from_bytes(empty_model.to_bytes(model))
         assert not hasattr(copy, "moments_")
         assert same(copy.fit(samples, Y), model.fit(samples, Y), tmp_path)
-        again = blank.from_bytes(blank.to_bytes(model))  # has agreed on its input
+        again = empty_model.from_bytes(empty_model.to_bytes(model))  # has agreed on its input
         assert len(again.moments_) == 0
         assert same(again.partial_fit(samples, Y), model, tmp_path)
 
 
 def test_the_input_that_was_agreed_on_travels() -> None:
     model = ReduNetClassifier().fit(FRAME, Y).set_encoder(EncoderId("some", "a" * 64))
-    data = blank.to_bytes(model)
+    data = empty_model.to_bytes(model)
     assert len(data) < 2000
-    copy = blank.from_bytes(data)
-    assert blank.input_of(copy) == blank.input_of(model)
+    copy = empty_model.from_bytes(data)
+    assert empty_model.input_of(copy) == empty_model.input_of(model)
     assert copy.feature_names_in_.tolist() == list("abcdefghijkl")
     assert copy.encoder_ == model.encoder_
     with pytest.raises(ValueError, match="samples with the column names of the model"):
@@ -52,7 +52,7 @@ def test_the_input_that_was_agreed_on_travels() -> None:
 
 
 def test_bytes_that_are_no_model() -> None:
-    data = blank.to_bytes(ReduNetClassifier())
+    data = empty_model.to_bytes(ReduNetClassifier())
     tensors, content = storage.decode(data, "it")
     others = [
         (b"", "is not a redunet model, or is damaged"),
@@ -64,4 +64,4 @@ def test_bytes_that_are_no_model() -> None:
     ]
     for one, said in others:
         with pytest.raises(ModelFileError, match=said):
-            blank.from_bytes(one)
+            empty_model.from_bytes(one)

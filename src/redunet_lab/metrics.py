@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import confusion_matrix
 
 from redunet.errors import DataError
 
@@ -69,36 +70,6 @@ def backward_transfer(A: ArrayLike) -> float:
     return float(np.mean(A[-1, :-1] - np.diagonal(A)[:-1]))
 
 
-def calibration_error(probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 15) -> float:
-    """Expected calibration error of the largest probabilities.
-
-    Samples are sorted into ``n_bins`` bins of equal width by their largest
-    probability; the error is the mean, weighted by the samples in a bin, of
-    |accuracy − mean largest probability| in it.
-
-    Parameters
-    ----------
-    probabilities : array-like of shape (n, k)
-    correct : array-like of shape (n,), bool
-        Whether the class of the largest probability is the true one.
-    n_bins : int, default=15
-
-    Examples
-    --------
-    >>> calibration_error([[0.75, 0.25], [0.25, 0.75]], [True, False])
-    0.25
-    """
-    confidence = np.asarray(probabilities, dtype=np.float64).max(axis=1)
-    hit = np.asarray(correct, dtype=np.float64)
-    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    error = 0.0
-    for index in range(n_bins):
-        inside = bins == index
-        if inside.any():
-            error += inside.mean() * abs(hit[inside].mean() - confidence[inside].mean())
-    return float(error)
-
-
 def _matrix(values: ArrayLike) -> Matrix:
     A: Matrix = np.asarray(values, dtype=np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or np.isnan(A[np.tril_indices(len(A))]).any():
@@ -128,9 +99,7 @@ def confusion(true: ArrayLike, given: ArrayLike) -> dict[str, Any]:
     """
     true, given = np.asarray(true), np.asarray(given)
     labels = np.union1d(true, given)
-    k = len(labels)
-    pairs = np.searchsorted(labels, true) * k + np.searchsorted(labels, given)
-    counts = np.bincount(pairs, minlength=k * k).reshape(k, k)
+    counts = confusion_matrix(true, given, labels=labels)
     return {"labels": labels.tolist(), "counts": counts.tolist()}
 
 

@@ -88,7 +88,7 @@ def test_a_receipt_in_python(tmp_path: Path) -> None:
     second = Receipts(log).unlearn(one, X[:3], Y[:3])
     assert second["withdrawn"]["hashes"] == sorted(sample_hashes(X[:3], Y[:3], second["salt"]))
     assert second["salt"] not in log.read_text()
-    lines = Journal(log).lines()
+    lines = list(Journal(log).read())
     assert [line.body["kind"] for line in lines] == ["change", DONE, "change", DONE]
     assert lines[2].body["previous"] == lines[1].sha256
     one.save(tmp_path / "m")

@@ -294,9 +294,9 @@ def test_a_change_that_cannot_be_closed_is_answered_with_a_note(path: Path, tmp_
         assert "with the Idempotency-Key" in found["notes"][1]
         assert found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert served.stored.sha256 == found["sha256"]
-    assert [outcome for _, outcome in changes(Journal(log).lines())] == [None]
+    assert [outcome for _, outcome in changes(list(Journal(log).read()))] == [None]
     with served_file(path, Receipts(log)) as served:
-        assert [outcome for _, outcome in changes(Journal(log).lines())] == [DONE]
+        assert [outcome for _, outcome in changes(list(Journal(log).read()))] == [DONE]
         again = served.change("forget", forget_ant, request)
         assert (again["repeated"], again["sha256"]) == (True, found["sha256"])
     assert verify(log, path).found["unchanged_since"]
@@ -310,7 +310,7 @@ def test_the_next_change_settles_what_could_not_be_closed(path: Path, tmp_path: 
         assert served.change("forget", forget_ant)["notes"]
         receipts.journal = working
         assert not served.change("learn", learn_dog)["notes"]
-        assert [outcome for _, outcome in changes(Journal(log).lines())] == [DONE]
+        assert [outcome for _, outcome in changes(list(Journal(log).read()))] == [DONE]
 
 
 def test_an_unforeseen_error_of_the_builder_is_seen_and_survived(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -84,6 +85,9 @@ def outcome(path: str | os.PathLike[str]) -> Iterator[None]:
         Of a file that nobody else changes meanwhile, and that is replaced as a whole.
     """
     global _outcome
+    if threading.current_thread() is not threading.main_thread():
+        yield  # of a server, which Ctrl-C does not interrupt
+        return
     before = _version(path)
 
     def words() -> str:

@@ -19,7 +19,7 @@ from redunet.safety.files import NO_LINK, NOT_WAITING, cannot_write, follow, is_
 Tell = Callable[[str], None]
 """Told what a person may want to know, in one line."""
 
-POLL = 0.05  # seconds; nobody notices it, and 20 looks a second cost nothing
+_POLL = 0.05  # seconds; nobody notices it, and 20 looks a second cost nothing
 _LONGEST_NUMBER = 20  # digits of 64 bits
 _REMOVED_WHEN_CLOSED = os.name == "nt"  # Windows removes no file that is open
 
@@ -98,18 +98,14 @@ def _opened(beside: Path, path: Path) -> int:
         # Not to wait for a pipe that someone put there.
         handle = os.open(beside, os.O_RDWR | os.O_CREAT | NOT_WAITING | NO_LINK, 0o666)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise _in_the_way(beside, path) from None
-        raise cannot_write(path, error) from error
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        if error.errno != errno.ELOOP:
+            raise cannot_write(path, error) from error
+    else:
+        found = os.fstat(handle)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+            return handle
         os.close(handle)
-        raise _in_the_way(beside, path)
-    return handle
-
-
-def _in_the_way(beside: Path, path: Path) -> FileAccessError:
-    return FileAccessError(
+    raise FileAccessError(
         f"cannot lock {path}: expected {beside} to be missing or left by redunet, got something "
         f"else: remove it"
     )
@@ -137,7 +133,7 @@ def _lock(
                     f"{holder} is still changing {path} after {waited:.1f} s: nothing was changed; "
                     f"try again when it is done"
                 )
-            time.sleep(POLL)
+            time.sleep(_POLL)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped while waiting; {path} was left alone") from None
     except BusyError:

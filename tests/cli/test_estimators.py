@@ -11,7 +11,7 @@ import pytest
 
 from redunet import estimators
 from redunet.features import Flatten
-from tests.own_data import IMAGES, SHAPE, WORDS, done, refused, write_csv, write_npz
+from tests.own_data import IMAGES, SHAPE, WORDS, done, refused, write_npz
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,33 +60,6 @@ def test_every_command_takes_the_files_of_every_estimator(name: str, tmp_path: P
     done("forget", one, "cat")
     rest = np.array([row for row in EVEN if WORDS[row] != "cat"])
     assert one.read_bytes() == saved(made(name, rest), whole)
-
-
-def test_settings_of_an_estimator_are_kept_in_the_file(tmp_path: Path) -> None:
-    data = write_npz(tmp_path / "all", ALL)
-    done("learn", tmp_path / "model", data, "--estimator", "qda", "--set", "distance=correlation")
-    model = estimators.load(tmp_path / "model")
-    assert isinstance(model, estimators.QuadraticDiscriminant)
-    assert model.distance == "correlation"
-    for word in ("ridge", "regularization"):
-        path = tmp_path / word
-        done("learn", path, data, "--estimator", "ridge", "--set", f"{word}=0.3")
-        assert path.read_bytes() == saved(made("ridge", ALL, ridge=0.3), tmp_path / "library")
-
-
-def test_inspect_shows_what_applies(tmp_path: Path) -> None:
-    done("learn", tmp_path / "model", write_csv(tmp_path / "all", ALL), "--estimator", "ridge")
-    found = json.loads(done("inspect", tmp_path / "model", "--json").stdout)
-    assert found["estimator"] == "ridge"
-    assert "delta_R" not in found
-    vectors = IMAGES.reshape(N, -1) / np.linalg.norm(IMAGES.reshape(N, -1), axis=1, keepdims=True)
-    means = np.stack([vectors[label == WORDS].mean(axis=0) for label in np.unique(WORDS)])
-    expected = np.linalg.norm(means[:, None] - means, axis=2)
-    np.testing.assert_allclose(found["distances"], expected, atol=1e-5)
-    said = done("inspect", tmp_path / "model").stdout
-    assert "Estimator: ridge." in said
-    assert "distance between their means" in said
-    assert "ΔR" not in said
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:

@@ -52,11 +52,6 @@ def test_help_fits_a_terminal_and_its_examples_are_commands(name: str) -> None:
         assert {word for word in rest if word.startswith("-")} <= options
 
 
-def test_brackets_in_help_are_shown() -> None:
-    words = " ".join(done("encode", "--help").stdout.split())
-    assert "the packages of redunet[text] and redunet[images]" in words
-
-
 @pytest.mark.parametrize(
     ("words", "end"),
     [
@@ -80,12 +75,6 @@ def test_a_label_column_that_is_nearly_right(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,cultivar\n1,x\n2,y\n")
     said = refused("learn", tmp_path / "m", tmp_path / "t.csv", "--label", "cultivr")
     assert said.endswith("but there are only a, cultivar: did you mean 'cultivar'?")
-
-
-def test_missing_values_are_named_before_features_are_learnt(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b,label\n1,2,x\n2,,y\n3,1,y\n")
-    said = refused("learn", tmp_path / "m", tmp_path / "t.csv", "--recipe", "tables")
-    assert "t.csv, row 2, column 'b': expected finite numbers, got NaN or infinity" in said
 
 
 def test_a_confusion_matrix_keeps_the_names_of_its_classes() -> None:

@@ -60,20 +60,6 @@ def taught(**how: Any) -> ReduNetClassifier:
 # The same however data comes
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_five_calls_make_the_file_that_one_call_makes(tmp_path: Path, kind: str) -> None:
-    write = WRITERS[kind]
-    done("learn", tmp_path / "once", write(tmp_path / "all", ALL), *SET)
-    order = np.random.default_rng(3).permutation(N)
-    for index, rows in enumerate(np.array_split(order, 5)):
-        part = write(tmp_path / f"part{index}", rows.tolist())
-        done("learn", tmp_path / "often", part, *(SET if index == 0 else ()))
-    assert (tmp_path / "often").read_bytes() == (tmp_path / "once").read_bytes()
-    parts = sorted(path for path in tmp_path.iterdir() if path.name.startswith("part"))
-    done("learn", tmp_path / "together", *parts, *SET)
-    assert (tmp_path / "together").read_bytes() == (tmp_path / "once").read_bytes()
-
-
 @settings(max_examples=8, deadline=None)
 @given(st.data(), st.sampled_from(sorted(WRITERS)))
 def test_any_split_makes_the_same_file(
@@ -113,17 +99,6 @@ def test_the_file_is_that_of_the_library(tmp_path: Path, model: Path) -> None:
     assert model.read_bytes() == (tmp_path / "library").read_bytes()
 
 
-def test_numbers_as_labels_and_arrays_by_columns(tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", np.asfortranarray(IMAGES.reshape(N, -1)))
-    np.save(tmp_path / "y.npy", NUMBERS)
-    done("learn", tmp_path / "npy", tmp_path / "X.npy", "--label", tmp_path / "y.npy", *SET)
-    np.savez(tmp_path / "f.npz", x_train=np.asfortranarray(IMAGES.reshape(N, -1)), y_train=NUMBERS)
-    done("learn", tmp_path / "npz", tmp_path / "f.npz", "--label", "y_train", *SET)
-    taught().fit(IMAGES.reshape(N, -1), NUMBERS).save(tmp_path / "library")
-    assert (tmp_path / "npy").read_bytes() == (tmp_path / "library").read_bytes()
-    assert (tmp_path / "npz").read_bytes() == (tmp_path / "library").read_bytes()
-
-
 def test_labels_take_the_type_that_the_model_has(tmp_path: Path) -> None:
     np.savez(tmp_path / "numbers.npz", X=IMAGES, y=NUMBERS)
     np.savez(tmp_path / "words.npz", X=IMAGES, y=NUMBERS.astype(str))
@@ -138,20 +113,6 @@ def test_labels_take_the_type_that_the_model_has(tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("class,a,b\n007,1,2\n")
     done("learn", tmp_path / "text", tmp_path / "more.csv")
     assert ReduNetClassifier.load(tmp_path / "text").moments_.counts == (2, 1)
-
-
-def test_columns_have_names_and_fractions_may_come_late(tmp_path: Path) -> None:
-    lines = [f"{row},{row % 2},1" for row in range(500)] + ["0.5,1,2"]
-    (tmp_path / "t.csv").write_text("\n".join(["a,target,b", *lines]))
-    done("learn", tmp_path / "model", tmp_path / "t.csv", "--set", "n_layers=0")
-    model = ReduNetClassifier.load(tmp_path / "model")
-    assert model.feature_names_in_.tolist() == ["a", "b"]
-    assert model.classes_.tolist() == [0, 1]
-    # A column that the model knows holds no labels, whatever it is called.
-    (tmp_path / "y.csv").write_text("y,kind,b\n1,p,0\n0,q,1\n")
-    done("learn", tmp_path / "other", tmp_path / "y.csv", "--label", "kind")
-    (tmp_path / "new.csv").write_text("y,b\n1,0\n")
-    assert ",p," in done("predict", tmp_path / "other", tmp_path / "new.csv").stdout
 
 
 # What each command does
@@ -192,19 +153,6 @@ def test_settings_are_kept_in_the_model(tmp_path: Path, folder: Path) -> None:
     assert kept.features.mean.numpy() == pytest.approx(means)  # type: ignore[union-attr]
     done("learn", tmp_path / "l", folder, "--features", "lift", "--set", "n_kernels=2")
     assert ReduNetClassifier.load(tmp_path / "l").moments_.n_features == 24
-
-
-def test_a_map_is_learnt_from_samples_spread_over_all(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done("learn", tmp_path / "all", folder, "--features", "standardize")
-    everything = ReduNetClassifier.load(tmp_path / "all").features
-    assert everything.mean == pytest.approx(IMAGES.mean())  # type: ignore[union-attr]
-    monkeypatch.setattr("redunet.data.new_model.SAMPLE_BYTES", 8 * 12 * 20)
-    done("learn", tmp_path / "some", folder, "--features", "standardize")
-    some = ReduNetClassifier.load(tmp_path / "some").features
-    in_order = [row for name in NAMES for row in ALL if WORDS[row] == name]
-    assert some.mean == pytest.approx(IMAGES[in_order[::4]].mean())  # type: ignore[union-attr]
 
 
 def test_predict_writes_labels_and_scores(tmp_path: Path, folder: Path, model: Path) -> None:
@@ -403,23 +351,6 @@ def test_inspect_says_what_a_model_holds(tmp_path: Path, model: Path) -> None:
     assert "come close to the samples themselves" in few.stderr
 
 
-@pytest.mark.parametrize("estimator", ["redunet", "nearest-mean"])
-def test_inspect_compares_a_bounded_number_of_classes(tmp_path: Path, estimator: str) -> None:
-    labels = np.concatenate([np.arange(70), np.arange(70), np.arange(20, 60)])
-    samples = np.random.default_rng(0).standard_normal((len(labels), 3))
-    np.savez(tmp_path / "d.npz", X=samples, y=labels)
-    of_network = ("--set", "n_layers=1") if estimator == "redunet" else ()
-    done("learn", tmp_path / "m", tmp_path / "d.npz", "--estimator", estimator, *of_network)
-    found = json.loads(done("inspect", tmp_path / "m", "--json").stdout)
-    assert found["compared"] == [*range(10), *range(20, 60)]
-    tables = [found["distances"]] if "distances" in found else found["closeness"]["last"].values()
-    assert all(np.shape(one) == (50, 50) for one in tables)
-    assert len(found["classes"]) == 70
-    words = redunet("inspect", tmp_path / "m")
-    assert "50 of 70 classes are compared" in words.stderr
-    assert words.exit_code == 0
-
-
 def test_verify_reads_every_byte(tmp_path: Path, model: Path) -> None:
     said = done("verify", model).stdout
     assert f"{model} is intact: 4 classes, 60 samples, 12 features, format 1." in said
@@ -433,23 +364,6 @@ def test_verify_reads_every_byte(tmp_path: Path, model: Path) -> None:
 # Words
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["learn", "predict", "evaluate", "forget", "unlearn", "merge", "export", "inspect", "verify"],
-)
-def test_each_command_shows_an_example(name: str) -> None:
-    words = done(name, "--help").stdout
-    assert f"Example: redunet {name} " in " ".join(words.split())
-    assert "--json" in words
-    assert "--quiet" in words
-
-
-def test_help_says_what_exit_codes_mean() -> None:
-    words = " ".join(done("--help").stdout.split())
-    assert "Exit codes: 0, done; 1, stopped before the end" in words
-    assert "--install-completion" in words
-
-
 def test_shells_complete_commands() -> None:
     from typer.testing import CliRunner
 
@@ -460,9 +374,3 @@ def test_shells_complete_commands() -> None:
     }
     result = CliRunner().invoke(main, [], prog_name="redunet", env=environment)
     assert result.stdout.split() == ["unlearn"]
-
-
-def test_an_archive_may_hold_several_arrays(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x_test=IMAGES[:9], x_train=IMAGES, y_test=NUMBERS[:9], y=NUMBERS)
-    done("learn", tmp_path / "m", tmp_path / "a.npz")
-    assert ReduNetClassifier.load(tmp_path / "m").moments_.counts == (15,) * 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from redunet import ReduNetClassifier
 from tests.own_data import IMAGES, WORDS, done, refused, write_csv, write_npz
-from tests.safety.test_kills import listing, powerless
+from tests.safety.test_kills import listing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -132,63 +131,3 @@ def test_links_stay_and_only_files_are_written(tmp_path: Path, model: Path) -> N
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "far.csv").read_text().startswith("sample,label,")
     assert not list(tmp_path.glob(".*"))
-
-
-def commands_on(place: Path, model: Path, data: Path) -> list[tuple[object, ...]]:
-    """Each command with a model, data or an output at a place that cannot be used."""
-    asked = ("learn", "unlearn", "predict", "evaluate")
-    return [
-        *((command, model, place.with_suffix(".npz")) for command in asked),
-        ("learn", place, data),
-        ("forget", place, "ant"),
-        ("unlearn", place, data),
-        ("merge", model, place, "-o", model.with_name("both")),
-        ("merge", model, model, "-o", place),
-        ("predict", place, data),
-        ("predict", model, data, "-o", place.with_name(f"{place.name[:-4]}.csv")),
-        ("evaluate", place, data),
-        ("export", place, "-o", model.with_name("m.onnx")),
-        ("export", model, "-o", place, "--format", "onnx"),
-        ("export", model, "-o", model.with_name("m.onnx"), "--samples", place.with_suffix(".npz")),
-        ("inspect", place),
-        ("verify", place),
-        ("report", place),
-        ("report", model, "-o", place),
-        ("report", model, "--samples", place),
-    ]
-
-
-def test_folders_that_may_not_be_entered(model: Path) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        known, data, closed = (Path(name, one) for one in ("model", "d.npz", "closed"))
-        known.write_bytes(model.read_bytes())
-        data.write_bytes(model.with_name("d.npz").read_bytes())
-        closed.mkdir(0o600)
-        Path(name).chmod(0o777)
-        for words in commands_on(Path(name, "x" * 300), known, data):
-            refused(*words)  # loads the modules of each command while it may
-        with powerless():
-            for words in commands_on(closed / "model", known, data):
-                assert "Permission denied" in refused(*words), words
-        assert listing(Path(name)) == ["closed", "d.npz", "model"]
-        assert listing(closed) == []
-
-
-def test_names_that_are_too_long(tmp_path: Path, model: Path) -> None:
-    for words in commands_on(tmp_path / ("x" * 300), model, tmp_path / "d.npz"):
-        assert "File name too long" in refused(*words), words
-    csv = tmp_path / f"{'x' * 251}.csv"
-    done("predict", model, tmp_path / "d.npz", "-o", csv)
-    assert csv.read_text().count("\n") == 1 + len(ROWS)
-
-
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
-def test_report_reads_regular_files_only(tmp_path: Path, kind: str) -> None:
-    path = {"a device": Path("/dev/zero")}.get(kind, tmp_path / "source")
-    if kind == "a pipe":
-        os.mkfifo(path)
-    elif kind == "a folder":
-        path.mkdir()
-    said = refused("report", path, "-o", tmp_path / "page.html")
-    assert said == f"cannot read {path}: expected a regular file, got {kind}"
-    assert not (tmp_path / "page.html").exists()

@@ -125,16 +125,7 @@ def test_several_that_learn_at_once_do_so_one_after_another(tmp_path: Path, mode
     assert not list(tmp_path.glob(".*"))
 
 
-def test_two_that_predict_into_one_file_leave_a_whole_one(tmp_path: Path, model: Path) -> None:
-    parts = [write_part(tmp_path / f"{i}.npz", slice(0, 20 + 20 * i)) for i in range(2)]
-    words = (model, tmp_path / "same.csv", *parts)
-    process = start(*words, program=("-m", "tests.cli.test_processes", "predict_race"))
-    said, complaint = process.communicate(timeout=120)
-    assert process.returncode == 0, complaint
-    assert (json.loads(said.splitlines()[-1]), complaint) == (0, "")
-    assert not list(tmp_path.glob(".*"))
-
-
+@pytest.mark.slow
 def test_data_larger_than_memory(tmp_path: Path) -> None:
     X, *_ = write_endless(tmp_path, rows=2**21)
     rows = 2**15
@@ -192,17 +183,6 @@ def race(model: str, *parts: str) -> list[int]:
     return at_once([["learn", model, part, "--quiet"] for part in parts])
 
 
-def predict_race(model: str, out: str, *parts: str) -> int:
-    """Predict each part in a process of its own, all into one file, four times; count faults."""
-    commands = [["predict", model, part, "-o", out, "--quiet"] for part in parts]
-    alone = []
-    for command in commands:
-        assert at_once([command]) == [0]
-        alone.append(Path(out).read_bytes())
-    exits = [(at_once(commands), Path(out).read_bytes() in alone) for _ in range(4)]
-    return sum(any(codes) or not whole for codes, whole in exits)
-
-
 def at_once(commands: list[list[str]]) -> list[int]:
     """Run each command in a process of its own; how they ended."""
     from redunet.cli import messages
@@ -249,9 +229,5 @@ def limited(folder: str) -> None:
 
 if __name__ == "__main__":
     job, *words = sys.argv[1:]
-    jobs: dict[str, Callable[..., object]] = {
-        "race": race,
-        "predict_race": predict_race,
-        "limited": limited,
-    }
+    jobs: dict[str, Callable[..., object]] = {"race": race, "limited": limited}
     print(json.dumps(jobs[job](*words)))  # noqa: T201

@@ -86,18 +86,6 @@ def test_plain_ascii_where_the_terminal_knows_no_more(environment: dict[str, str
     assert "+- Options ---" in said["--help"]
 
 
-def test_words_that_are_no_text(tmp_path: Path) -> None:
-    done("learn", tmp_path / "m", write_npz(tmp_path / "d", range(20)))
-    before = (tmp_path / "m").read_bytes()
-    for raw in (r"\xed\xa0\x80", r"\xff\x1b[2Jx"):
-        result = shell(f"$R forget {tmp_path}/m $'{raw}'")
-        assert result.returncode == 2
-        assert result.stderr.startswith("redunet: expected")
-        assert result.stderr.strip().isprintable()
-        assert result.stderr.count("\n") == 1
-    assert (tmp_path / "m").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -115,18 +103,3 @@ def test_words_that_are_no_text(tmp_path: Path) -> None:
 )
 def test_mistakes_in_the_words_are_one_line(words: str, message: str) -> None:
     assert refused(*words.split()).startswith(message)
-
-
-def test_a_folder_that_may_not_be_searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    data = write_npz(tmp_path / "d", range(20))
-    real = Path.stat
-
-    def stat(self: Path, **options: bool) -> os.stat_result:
-        if "closed" in self.parts:
-            raise PermissionError(13, "Permission denied", str(self))
-        return real(self, **options)
-
-    monkeypatch.setattr(Path, "stat", stat)
-    for words in (("learn", "closed/m", data), ("verify", "closed/m"), ("report", "closed/r.json")):
-        assert "closed/" in (said := refused(*words))
-        assert "Permission denied" in said or "No such file" in said

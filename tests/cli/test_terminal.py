@@ -16,7 +16,7 @@ import pytest
 from redunet import ReduNetClassifier
 from redunet.cli.printing import note, say, say_json, table
 from redunet.data import merging
-from tests.own_data import IMAGES, done, redunet, refused, write_images
+from tests.own_data import IMAGES, done, redunet, write_images
 
 HOSTILE = "a\x1b]0;owned\x07[bold]b[/]\x9b2J\u202ec\u2028\udcff"
 SHOWN = "a\\x1b]0;owned\\x07[bold]b[/]\\x9b2J\\u202ec\\u2028\\udcff"
@@ -130,13 +130,6 @@ def test_many_classes_are_summed_up_the_worst_first(tmp_path: Path) -> None:
     assert lines[mistakes + 1] == "class 09 class 02 1 20.0%"
     assert lines[-1] == "All classes, and the confusion matrix, are in the output of --json."
     assert len(lines) < 30
-
-
-def test_a_class_that_is_nearly_right_is_suggested(tmp_path: Path) -> None:
-    done("learn", tmp_path / "m", write_images(tmp_path / "i", range(20)))
-    said = refused("forget", tmp_path / "m", "bees")
-    assert said.endswith("got 'bees': did you mean 'bee'?")
-    assert refused("forget", tmp_path / "m", "zebra").endswith("got 'zebra'")
 
 
 def test_merging_a_model_with_itself_is_pointed_out(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from redunet import ReduNetClassifier
 from redunet.estimators import load
 from redunet.safety.interrupts import message
-from tests.own_data import WORDS, WRITERS, done, redunet, refused, write_csv, write_npz
+from tests.own_data import WORDS, done, redunet, refused, write_csv, write_npz
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -62,23 +61,6 @@ def test_the_file_changes_only_when_asked(tmp_path: Path, model: Path) -> None:
     assert model.read_bytes() == raw
 
 
-@pytest.mark.parametrize("kind", ["npz", "parquet"])
-def test_validation_data_is_what_learn_takes(tmp_path: Path, model: Path, kind: str) -> None:
-    held = tuned(model, WRITERS["csv"](tmp_path / "held", HELD), "--budget", "30")
-    parts = [WRITERS[kind](tmp_path / f"part{place}", HELD[place::2]) for place in range(2)]
-    found = tuned(model, *parts, "--budget", "30")
-    assert found["samples"] == held["samples"] == 20
-    assert found["accuracy_before"] == held["accuracy_before"]
-
-
-def test_folders_of_images(tmp_path: Path) -> None:
-    learnt = WRITERS["images"](tmp_path / "learnt", LEARNT)
-    held = WRITERS["images"](tmp_path / "held", HELD)
-    done("learn", "m.safetensors", learnt, "--features", "standardize", "--set", "n_layers=1")
-    found = tuned("m.safetensors", held, "--budget", "30", "--write")
-    assert found["accuracy"] >= found["accuracy_before"]
-
-
 def test_what_is_said_and_the_record(tmp_path: Path, model: Path) -> None:
     data = write_csv(tmp_path / "held", HELD)
     said = done("tune", model, data, "--budget", "25", "--out", "here").stdout
@@ -98,25 +80,6 @@ def test_what_is_said_and_the_record(tmp_path: Path, model: Path) -> None:
     assert "20 validation samples" in page
     quiet = done("tune", model, data, "--budget", "25", "--quiet").stdout
     assert quiet.startswith("Accuracy on 20 validation samples")
-
-
-def test_own_values(tmp_path: Path, model: Path) -> None:
-    data = write_csv(tmp_path / "held", HELD)
-    found = tuned(model, data, "--search", "ridge=0.1,10", "--search", "n_layers=0,1")
-    assert found["planned"] == 5
-    assert {one["ridge"] for one in found["candidates"]} == {100000.0, 0.1, 10.0}
-
-
-def test_candidates_that_fail_are_named(tmp_path: Path, model: Path) -> None:
-    data = write_csv(tmp_path / "held", HELD)
-    search = ("--search", "eps=1e-90,0.5", "--search", "ridge=0.1,10", "--search", "n_layers=1")
-    said = done("tune", model, data, *search, "--out", "here").stdout
-    assert re.search(r"^Failed: 2 of the candidates, as expected .*eps.*\.$", said, re.MULTILINE)
-    record = json.loads(Path("here/tune.json").read_text())
-    assert [one["accuracy"] is None for one in record["candidates"]] == [False] * 3 + [True] * 2
-    assert "failed" not in record["grid"]
-    done("report", "here/tune.json", "-o", "page.html")
-    assert "failed" in Path("page.html").read_text()
 
 
 def test_refusals(tmp_path: Path, model: Path) -> None:

@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 from sklearn.datasets import load_digits
 
@@ -57,20 +56,6 @@ def test_predictions_say_what_is_rejected(model: Path, tmp_path: Path) -> None:
     assert all((float(row["novelty"]) > threshold) == (row["rejected"] == "yes") for row in rows)
 
 
-def test_predictions_of_all_kinds_say_it(model: Path, tmp_path: Path) -> None:
-    words = ("predict", model, tmp_path / "unknown.npz", "--reject", "0.05")
-    lines = [json.loads(line) for line in done(*words, "--json", "--scores").stdout.splitlines()]
-    assert {type(line["rejected"]) for line in lines} == {bool}
-    assert all((line["label"] is None) == line["rejected"] for line in lines)
-    assert set(lines[0]["scores"]) == {"0", "1", "2", "3"}
-    said = done(*words, "-o", tmp_path / "labels.parquet", "--top", "2").stdout
-    n = sum(line["rejected"] for line in lines)
-    assert f"Labelled {len(lines):,} samples, rejected {n:,} of them" in said
-    found = pyarrow.parquet.read_table(tmp_path / "labels.parquet").to_pydict()
-    assert [*found] == ["sample", "label", "score", "label_2", "score_2", "rejected", "novelty"]
-    assert sum(found["rejected"]) == found["label"].count(None) == found["label_2"].count(None) == n
-
-
 def test_validation_data_sets_the_share(model: Path, tmp_path: Path) -> None:
     before = model.read_bytes()
     said = done("calibrate", model, tmp_path / "known.npz").stdout
@@ -105,23 +90,6 @@ def test_a_model_labels_samples_itself_and_takes_it_back(model: Path, tmp_path: 
     said = done("forget", model, "--unlabelled").stdout
     assert f"Withdrew {n} samples that the model had labelled itself." in said
     assert model.read_bytes() == before
-
-
-def test_files_and_their_order_make_no_difference(model: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.write_bytes(model.read_bytes())
-    rows = np.flatnonzero(~HALF & (Y < 4))
-    np.savez(tmp_path / "a.npz", X=X[rows[200:]], y=Y[rows[200:]])  # labels are ignored
-    np.savez(tmp_path / "b.npz", X=X[rows[:200]], y=Y[rows[:200]])
-    done("learn", other, tmp_path / "a.npz", tmp_path / "b.npz", "--unlabelled")
-    done("learn", model, tmp_path / "known.npz", "--unlabelled")
-    assert other.read_bytes() == model.read_bytes()
-
-
-def test_withdrawing_says_that_what_was_labelled_goes_too(model: Path, tmp_path: Path) -> None:
-    done("learn", model, tmp_path / "known.npz", "--unlabelled")
-    assert "labelled itself were withdrawn too" in done("forget", model, "2").stderr
-    assert load(model).self_labelled_ is None
 
 
 def test_columns_have_to_be_those_of_the_model(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import io
 import json
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from redunet.data.verifying import verify
 from redunet.estimators import Estimator, NearestMean, load
 from redunet.features import Flatten
 from redunet.safety.receipts import Receipts
-from redunet.serve.http import Server
 from redunet.serve.model_store import ModelStore
 from redunet.serve.options import Options
 from redunet.serve.versions import Found, built
@@ -299,14 +297,6 @@ def test_a_model_file_that_is_gone_is_not_made_again(path: Path) -> None:
         assert found["error"] == "cannot read model.safetensors: No such file or directory"
         assert not path.exists()
         assert client.send("POST", "/v1/predict", {"sample": X[0].tolist()})[0] == 200
-
-
-def test_a_server_leaves_warnings_as_they_are(path: Path) -> None:
-    before = list(warnings.filters)
-    server = Server(path, Options(token=TOKEN, port=0, device="cpu"))
-    assert warnings.filters == before
-    server.stop()
-    server.run()
 
 
 @pytest.mark.filterwarnings("ignore:.*had labelled itself:UserWarning")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from redunet import ReduNetClassifier
-from redunet.serve.connections import most_connections
 from tests.serve.running import TOKEN, Client, X, serving, small_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -105,17 +104,6 @@ def test_a_header_has_to_come_in_time(path: Path) -> None:
         assert found.endswith(b'\r\n\r\n{"error": "expected the whole header within 0.2 s"}')
         with connected(client, HELLO + b"\r\n") as kept:  # an idle line is not kept by line ends
             assert dropped(kept)
-
-
-def test_connections_leave_open_files_for_uploads() -> None:
-    resource = pytest.importorskip("resource")
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        for files, found in ((1024, 480), (256, 96), (10, 2), (4096, 512)):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, most), most))
-            assert most_connections() == found
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
 
 
 def test_connections_at_work_make_no_room(path: Path) -> None:
@@ -234,10 +222,6 @@ def test_what_cannot_be_read_does_not_break_an_earlier_answer(client: Client) ->
     assert found.count(b"HTTP/1.1 ") <= 2
     body = found.partition(b"\r\n\r\n")[2]
     assert body.startswith(b'{"status":"ok"')
-
-
-def test_requests_in_a_row_are_answered_one_after_another(client: Client) -> None:
-    assert said(client, (HELLO + b"\r\n") * 30).count(b"HTTP/1.1 200") == 30
 
 
 def test_a_wrong_token_is_refused_before_the_body_is_sent(client: Client) -> None:

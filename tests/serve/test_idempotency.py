@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,17 +59,6 @@ def test_a_key_counts_once_and_survives_the_server(path: Path) -> None:
         assert key["Idempotency-Key"].encode() not in one.read_bytes()
 
 
-def test_two_servers_of_one_model_count_a_key_once(path: Path) -> None:
-    key = {"Idempotency-Key": "one"}
-    body = {"sample": X[50].tolist(), "label": "dog"}
-    with serving(path) as one, serving(path) as other:
-        assert not one.send("POST", "/v1/learn", body, key)[1]["repeated"]
-        assert other.send("POST", "/v1/learn", body, key)[1]["repeated"]
-        assert not other.send("POST", "/v1/forget", {"classes": ["cat"]})[1]["repeated"]
-        found = one.send("POST", "/v1/learn", body, {"Idempotency-Key": "two"})[1]
-        assert found["samples"] == 32
-
-
 def test_uploads_with_a_key_count_once(path: Path) -> None:
     def table(label: str) -> bytes:
         out = io.BytesIO()
@@ -125,14 +111,6 @@ def test_keys_are_dropped_after_their_time(tmp_path: Path) -> None:
         assert (keys.find(request(str(hours))) is not None) == kept
 
 
-def test_only_so_many_are_kept_the_latest(tmp_path: Path) -> None:
-    keys = Keys(tmp_path / "m", most=3)
-    for number in range(10):
-        keys.plan(request(str(number)), BEFORE, AFTER)
-        keys.settle(AFTER)
-    assert [n for n in range(10) if keys.find(request(str(n)))] == [7, 8, 9]
-
-
 def test_files_are_closed_to_others(keys: Keys, tmp_path: Path) -> None:
     assert keys.find(request()) is None
     keys.settle(BEFORE)
@@ -176,40 +154,9 @@ def test_what_is_no_database_is_refused(keys: Keys, tmp_path: Path) -> None:
         keys.plan(request(), BEFORE, AFTER)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives a folder away")
-def test_a_folder_of_somebody_else_is_refused(keys: Keys, tmp_path: Path) -> None:
-    keys.plan(request(), BEFORE, AFTER)
-    os.chown(folder_of(tmp_path / "m"), 12345, -1)
-    with pytest.raises(FileAccessError, match="closed to others"):
-        keys.settle(AFTER)
-
-
 def test_a_database_that_is_removed_is_made_again(keys: Keys, tmp_path: Path) -> None:
     keys.plan(request(), BEFORE, AFTER)
     folder_of(tmp_path / "m").rename(tmp_path / "away")
     keys.plan(request(), BEFORE, AFTER)
     keys.done(request())
     assert keys.find(request()) is not None
-
-
-def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    """A limit on the size of files stands for it; in a process of its own."""
-    code = f"""
-import resource, signal
-from redunet.errors import FileAccessError
-from redunet.serve.idempotency import Keys, Request
-keys = Keys(__import__("pathlib").Path({str(tmp_path / "m")!r}))
-keys.plan(Request("one", b"x"), "b", "a")
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
-try:
-    keys.done(Request("one", b"x"))
-except FileAccessError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("cannot write "), done.stderr
-    assert done.stdout.count("\n") == 1
-    keys = Keys(tmp_path / "m")
-    keys.settle("a")
-    assert keys.find(request()) == {"before": "b", "sha256": "a"}

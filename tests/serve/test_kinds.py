@@ -9,14 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
 from redunet.encoders import open_encoder
 from redunet.features import Flatten
-from redunet_lab.recipes import from_recipe
 from tests.serve.running import Client, serving
-from tests.tiny_encoders import image_folder, text_folder
+from tests.tiny_encoders import text_folder
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -86,18 +84,6 @@ def test_images_of_any_size(tmp_path: Path) -> None:
         _resized(client, tmp_path / "m")
 
 
-def test_images_through_an_encoder(tmp_path: Path) -> None:
-    encoder = open_encoder(image_folder(tmp_path / "encoder"))
-    shades = np.array([[250, 10, 10], [240, 0, 20], [10, 10, 250], [0, 20, 240]], dtype=np.uint8)
-    images = np.broadcast_to(shades[:, None, None], (4, *(encoder.image_shape or ())[:2], 3))
-    model = ReduNetClassifier(n_layers=1, n_components=1)
-    model.fit(encoder(images.copy()), ["red", "red", "blue", "blue"])
-    model.set_encoder(encoder.id).save(tmp_path / "m")
-    with serving(tmp_path / "m", encoder=encoder) as client:
-        assert client.send("GET", "/v1/model")[1]["input"]["kind"] == "images"
-        _resized(client, tmp_path / "m")
-
-
 def test_named_columns(tmp_path: Path) -> None:
     X = pd.DataFrame(np.random.default_rng(0).uniform(1, 9, (20, 3)), columns=["a", "b", "c"])
     model = ReduNetClassifier(n_layers=1, n_components=1).fit(X, ["x", "y"] * 10)
@@ -110,23 +96,3 @@ def test_named_columns(tmp_path: Path) -> None:
         status, found = client.files("/v1/unlearn/files", [("rows.csv", table)])
         assert (status, found["samples"]) == (200, 20), found
     assert (tmp_path / "m").read_bytes() == model.to_bytes()
-
-
-@pytest.mark.parametrize("n_ensemble", [1, 2])
-def test_images_through_patches(tmp_path: Path, n_ensemble: int) -> None:
-    digits = load_digits()
-    images, y = digits.images[:150].astype(np.uint8), digits.target[:150]
-    model = from_recipe(
-        "images-fast", images[y < 2], n_filters=10, patch_size=3, n_ensemble=n_ensemble
-    )
-    model.fit(images, y).save(tmp_path / "m")
-    before = (tmp_path / "m").read_bytes()
-    with serving(tmp_path / "m") as client:
-        found = client.send("POST", "/v1/predict", {"samples": images[:5].reshape(5, -1).tolist()})[
-            1
-        ]
-        assert [one["label"] for one in found["answers"]] == y[:5].tolist()
-        new = {"samples": images[:2].reshape(2, -1).tolist(), "label": 77}
-        assert client.send("POST", "/v1/learn?wait=true", new)[1]["samples"] == 152
-        assert client.send("POST", "/v1/forget", {"classes": [77]})[0] == 200
-    assert (tmp_path / "m").read_bytes() == before

@@ -175,13 +175,6 @@ def test_a_link_is_followed_when_the_server_starts_and_not_later(
     assert other.read_bytes() == untouched
 
 
-def test_touching_the_file_makes_no_new_version(path: Path) -> None:
-    with serving(path) as client:
-        os.utime(path)
-        path.chmod(0o600)
-        assert client.send("GET", "/health")[1]["version"] == 1
-
-
 def test_a_download_is_booked_under_its_own_hash(path: Path) -> None:
     with served_file(path) as served:
         other = small_model().forget(["ant"])
@@ -261,11 +254,6 @@ def test_sigterm_ends_a_server_whose_change_waits(path: Path) -> None:
         thread.join()
         assert found == [429]
     assert path.read_bytes() == before
-
-
-def test_a_server_starts_while_the_file_is_held(path: Path) -> None:
-    with held(path), serving(path) as client:
-        assert client.send("POST", "/v1/predict", ASKED)[0] == 200
 
 
 class FullKeys(Keys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,37 +14,19 @@ import numpy as np
 import pytest
 
 from redunet import ReduNetClassifier
-from redunet.encoders import open_encoder
 from redunet.serve.demo import write_demo
-from tests.serve.running import TOKEN, Client, serving, small_model
+from tests.serve.running import TOKEN, Client, serving
 from tests.serve.strokes import drawn
-from tests.tiny_encoders import text_folder
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install it")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page in: make browser"),
     pytest.mark.usefixtures("one_thread"),
 ]
 Open = Callable[..., Any]
 PATIENCE = 30_000
-CONTRAST = """() => {
-    const part = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    const light = (colour) => {
-        const draw = document.createElement("canvas").getContext("2d");
-        draw.fillStyle = colour;
-        draw.fillRect(0, 0, 1, 1);
-        const [r, g, b] = [...draw.getImageData(0, 0, 1, 1).data].map((v) => part(v / 255));
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
-    };
-    const style = getComputedStyle(document.documentElement);
-    const of = (name) => light(style.getPropertyValue(name));
-    const pairs = [["--ink", "--card"], ["--quiet", "--card"], ["--quiet", "--paper"],
-        ["--main-ink", "--main"], ["--good", "--card"], ["--novel", "--card"],
-        ["--card", "--bad"], ["--quiet", "--soft"]];
-    return pairs.map(([a, b]) => Math.max(of(a) / of(b), of(b) / of(a)));
-}"""
-"""The contrast of colours that are put on one another."""
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +81,6 @@ def opened(browser: Any) -> Iterator[Open]:
 def demo(tmp_path: Path) -> Path:
     write_demo(tmp_path / "digits.safetensors")
     return tmp_path / "digits.safetensors"
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """One server for tests that change nothing."""
-    path = tmp_path_factory.mktemp("shared") / "digits.safetensors"
-    write_demo(path)
-    with serving(path) as client:
-        yield client
 
 
 def draw(page: Any, strokes: list[list[list[float]]]) -> None:
@@ -178,48 +150,6 @@ def test_a_new_class_is_taught_recognised_and_forgotten(opened: Open, demo: Path
         verdict_is(page, "3")
 
 
-def test_the_last_sample_is_taken_back(opened: Open, demo: Path) -> None:
-    rng = np.random.default_rng(1)
-    with serving(demo) as client:
-        page = opened(client)
-        hashes = [hash_of(page)]
-        draw(page, drawn("7", rng))
-        for label in ("7", "seven"):
-            page.get_by_label("It is").fill(label)
-            page.get_by_role("button", name="Teach").click()
-            playwright.expect(page.locator("#history li")).to_have_count(len(hashes) + 1)
-            playwright.expect(page.locator("#back")).to_be_enabled()
-            hashes.append(sha256(demo))
-            hash_is(page, hashes[-1])
-        assert len(set(hashes)) == 3
-        for expected in (hashes[1], hashes[0]):
-            page.get_by_role("button", name="Take back the last sample").click()
-            hash_is(page, expected)
-        assert sha256(demo) == hashes[0]
-        playwright.expect(page.locator("#back")).to_be_disabled()
-
-
-def test_digits_that_are_drawn_are_recognised(opened: Open, shared: Client) -> None:
-    """One hundred drawings through the page's own code, labelled by the model it talks to."""
-    rng = np.random.default_rng(2)
-    page = opened(shared)
-    strokes = {name: [drawn(name, rng) for _ in range(10)] for name in "0123456789"}
-    grids = page.evaluate(
-        """async all => {
-            const { grid } = await import("/assets/draw.js");
-            return Object.fromEntries(Object.entries(all).map(
-                ([name, list]) => [name, list.map((one) => grid(one, 8, 8))]));
-        }""",
-        strokes,
-    )
-    rows = [row for name in grids for row in grids[name]]
-    answers = shared.send("POST", "/v1/predict", {"samples": rows})[1]["answers"]
-    true = [name for name in grids for _ in grids[name]]
-    hits = sum(one["label"] == name for one, name in zip(answers, true, strict=True))
-    assert hits >= 95
-    assert np.max(rows) == 16
-
-
 def test_by_keyboard_alone(opened: Open, demo: Path) -> None:
     with serving(demo) as client:
         page = opened(client)
@@ -243,17 +173,6 @@ def test_by_keyboard_alone(opened: Open, demo: Path) -> None:
                     || (one.labels && one.labels.length))).map((one) => one.id)"""
         )
         assert unnamed == []
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 390, 800, 1280])
-def test_it_fits_and_can_be_read(opened: Open, shared: Client, theme: str, width: int) -> None:
-    size = {"width": width, "height": 800}
-    page = opened(shared, viewport=size, color_scheme=theme, has_touch=width < 500)
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= width
-    contrast = page.evaluate(CONTRAST)
-    assert min(contrast) >= 4.5, contrast
 
 
 def test_class_names_are_text(opened: Open, tmp_path: Path) -> None:
@@ -287,58 +206,3 @@ def test_without_a_token_and_read_only(opened: Open, demo: Path) -> None:
         page = opened(client)
         playwright.expect(page.locator("#teach")).to_be_hidden()
         playwright.expect(page.locator("#teach-note")).to_contain_text("read-only")
-
-
-def test_images_camera_and_download(opened: Open, demo: Path, tmp_path: Path) -> None:
-    from PIL import Image, ImageDraw
-
-    picture = Image.new("RGB", (300, 400), "white")
-    ImageDraw.Draw(picture).ellipse((90, 80, 210, 320), outline="navy", width=26)
-    picture.save(tmp_path / "zero.png")
-    with serving(demo) as client:
-        page = opened(client)
-        page.get_by_role("tab", name="Image").click()
-        page.locator("#file").set_input_files(tmp_path / "zero.png")
-        verdict_is(page, "0")
-        page.get_by_role("tab", name="Camera").click()
-        playwright.expect(page.locator("#camera-text")).to_have_text("")
-        playwright.expect(page.locator("#verdict")).not_to_have_text("–")
-        page.get_by_role("tab", name="Draw").click()
-        with page.expect_download() as download:
-            page.get_by_role("button", name="Download model").click()
-        download.value.save_as(tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == demo.read_bytes()
-
-
-def test_texts(opened: Open, tmp_path: Path) -> None:
-    encoder = open_encoder(text_folder(tmp_path / "encoder"))
-    texts = ["rain and wind", "snow storm", "play the piano", "a song of the choir"]
-    model = ReduNetClassifier(n_layers=1, n_components=2)
-    model.fit(encoder(texts), ["weather", "weather", "music", "music"])
-    model.set_encoder(encoder.id).save(tmp_path / "m")
-    before = sha256(tmp_path / "m")
-    with serving(tmp_path / "m", encoder=encoder) as client:
-        page = opened(client)
-        page.get_by_role("textbox", name="Text").fill("the sun")
-        page.get_by_label("It is").fill("stars")
-        page.get_by_role("button", name="Teach").click()
-        verdict_is(page, "stars")
-        page.get_by_role("textbox", name="Text").fill("play the piano")
-        verdict_is(page, "music")
-        forget(page, "stars")
-        playwright.expect(page.locator("#same")).to_contain_text("byte for byte")
-        assert sha256(tmp_path / "m") == before
-
-
-def test_numbers_and_what_others_change(opened: Open, tmp_path: Path) -> None:
-    small_model().save(tmp_path / "m")
-    with serving(tmp_path / "m") as client:
-        page = opened(client)
-        page.get_by_role("textbox", name="Numbers").fill("1, 2, 3, 4, 5, 6")
-        playwright.expect(page.locator("#verdict")).not_to_have_text("–")
-        body = {"samples": [[9.0, 0, 0, 0, 0, 1]], "label": "elk"}
-        thread = threading.Thread(target=client.send, args=("POST", "/v1/learn", body))
-        thread.start()
-        playwright.expect(page.locator("#history")).to_contain_text("Learnt elk")
-        thread.join()
-        playwright.expect(page.locator("#classes")).to_contain_text("elk")

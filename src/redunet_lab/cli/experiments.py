@@ -22,7 +22,6 @@ from redunet.cli.options import (
 )
 from redunet.cli.printing import say
 from redunet.cli.progress import progress_bar
-from redunet.cli.screen import Screen
 from redunet.cli.values import parsed, whole_numbers, words_of
 from redunet_lab.cli.help_text import WithSettings
 from redunet_lab.cli.options import Data, Label, Out, Seeds, Test, by_method
@@ -38,6 +37,7 @@ def demo(out: Out = None, workers: Workers = None) -> None:
 
         redunet demo --out demo
     """
+    from redunet.cli.screen import Screen
     from redunet_lab.cli.screen import demo_tables
     from redunet_lab.demo import MODEL, run_demo
 
@@ -282,6 +282,7 @@ def compare(
 
 
 def _print(record: Any, out: Path) -> None:
+    from redunet.cli.screen import Screen
     from redunet_lab import report
 
     Screen().print(*report.terminal(record), sep="\n")

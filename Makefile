@@ -78,7 +78,7 @@ bench: setup ## Measure speed against the machine's limits, on a quiet machine, 
 	$(BIN)/python -m benchmarks.readme
 
 tables: setup ## Make the tables and pictures of README and docs from the records
-	$(BIN)/python -m redunet_lab.report.readme README.md docs/results.md results/tables.md results/recipes.md results/vectors.md results/images.md --figures
+	$(BIN)/python -m redunet_lab.report.readme --figures
 	$(BIN)/python -m benchmarks.widths_page
 
 .venv/.docs-installed: .venv/.installed

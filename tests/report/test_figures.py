@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from redunet.report.blocks import INK, Figure, HeatMap, Images, Lines, View
+from redunet.report.blocks import INK, Figure, HeatMap, Images, View
 from redunet.report.figures import png, svg
 from redunet.report.shared_figures import confusion_figure, confusion_view, rate_figure
 from redunet_lab.report.readme import FIGURES, draw, overview
@@ -98,17 +98,6 @@ def test_own_methods_have_colours_of_their_own() -> None:
     curves = accuracy_curves(made)
     assert len(curves) == 40
     assert len({curve.color for curve in curves}) == 40
-
-
-def test_the_best_can_be_told_apart_in_a_view_of_their_own() -> None:
-    everything, upper = accuracy_figure(record("compare-mnist"))[0].views
-    assert isinstance(everything.drawing, Lines)
-    assert isinstance(upper.drawing, Lines)
-    assert everything.drawing.bounds is not None
-    assert upper.drawing.bounds is not None
-    assert everything.drawing.bounds[0] == 0.0
-    assert upper.drawing.bounds[0] > 0.6
-    assert len(upper.drawing.curves) == 9
 
 
 def test_the_picture_of_the_readme() -> None:

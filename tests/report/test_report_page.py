@@ -42,7 +42,7 @@ def test_the_table_of_contents_leads_to_every_section(record: dict[str, Any]) ->
     found = Page(html_of(record))
     wanted = [f"#{section['id']}" for section in found.with_tag("section")]
     assert [link["href"] for link in found.with_tag("a")] == wanted
-    assert len(wanted) >= 3
+    assert len(wanted) >= 2
 
 
 @every_record
@@ -94,19 +94,17 @@ def test_every_plot_has_words_and_a_table(record: dict[str, Any]) -> None:
 
 def test_the_values_drawn_are_those_of_the_record() -> None:
     found = figures_of(chapter(RECORDS["two variants"]))
-    accuracy, upper = (view.drawing for view in found[0].views)
+    (accuracy,) = (view.drawing for view in found[0].views)
     assert isinstance(accuracy, Lines)
-    assert isinstance(upper, Lines)
     drawn = {curve.name: curve.values for curve in accuracy.curves}
     assert drawn["ReduNet, variant 1"] == pytest.approx(OURS)
     assert drawn["iCaRL (theirs)"] == [0.999, 0.889, 0.8, 0.768, 0.7]
     assert drawn["ReduNet, variant 0"] == pytest.approx([0.8, 0.7, 0.5, 0.5, 0.5])
     assert accuracy.curves[0].deviations == pytest.approx([0.1, 0.1, 0.0, 0.0, 0.0])
-    (_, words), matrices, (of_rates,) = plots_of(html_of(RECORDS["two variants"]))
+    (words,), (of_rates,) = plots_of(html_of(RECORDS["two variants"]))
     for name in ("0.959  ReduNet, variant 1", "0.961  ReduNet, paper (theirs)"):
         assert re.sub(r"\s+", " ", name) in re.sub(r"\s+", " ", words)
-    assert len(upper.curves) == 3
-    rates = found[2].views[0].drawing
+    rates = found[1].views[0].drawing
     assert isinstance(rates, Lines)
     assert {curve.name: curve.values for curve in rates.curves} == {
         "ΔR = R − R_c, the objective": [1.0, 3.0],
@@ -114,23 +112,19 @@ def test_the_values_drawn_are_those_of_the_record() -> None:
         "R_c, class by class": [3.0, 2.0],
     }
     assert "ΔR = R − R_c, the objective" in of_rates
-    assert "0.989 0.864" in matrices[1]
-    matrix = found[1].views[1].drawing
-    assert isinstance(matrix, HeatMap)
-    assert matrix.values[1] == pytest.approx([0.9885, 0.8635, None, None, None])
 
 
 def test_a_confusion_matrix_is_drawn_where_the_record_has_one() -> None:
     record = copy.deepcopy(RECORDS["one seed"])
     assert "Confusion matrix" not in html_of(record)
     record["methods"][0]["confusion"] = {"labels": [0, 1], "counts": [[3, 1], [0, 4]]}
-    (view,) = figures_of(chapter(record))[2].views
+    (view,) = figures_of(chapter(record))[1].views
     assert isinstance(view.drawing, HeatMap)
     assert view.drawing.values == [[0.75, 0.25], [0.0, 1.0]]
     assert view.drawing.bounds == (0.0, 0.25)  # colours are spent on mistakes
     assert view.drawing.mask_diagonal
     assert view.table.rows == [["0", "3", "1"], ["1", "0", "4"]]
-    (words,) = plots_of(html_of(record))[2]
+    (words,) = plots_of(html_of(record))[1]
     assert "75% 25% 100%" in words
     said = "7 of 8 samples are labelled correctly. Most frequent mistake: 0 labelled as 1, 1 times."
     assert said in view.alt
@@ -145,7 +139,6 @@ def test_hostile_names_are_shown_as_text() -> None:
     assert {tag for tag, _ in found.tags} <= set(KNOWN.split())
     alts = [str(div["aria-label"]) for div in found.with_tag("div") if div.get("role") == "img"]
     assert f"ReduNet, {HOSTILE} from 0.999 to 0.959" in alts[0]
-    assert HOSTILE in alts[2]
     drawn = plots_of(text)[0][0]
     assert "<" not in drawn
     shown = " ".join(unescape(drawn).split())

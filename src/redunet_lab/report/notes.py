@@ -65,6 +65,8 @@ def result_notes(record: Record) -> list[str]:
         said.append(f"{record['chosen_on']} Settings: {'; '.join(how)}.")
     if paper_rows(record):
         said.append(f"Theirs: as printed in {record['paper']['source']}, not run again here.")
+    if benchmark := record.get("published"):
+        said.append(f"Benchmark: {benchmark['source']}, after the last task, not run again here.")
     for method in methods:
         for run in method["runs"]:
             if run.get("calibration_error") is not None:

@@ -1,4 +1,4 @@
-"""Tables and pictures of README and docs, from the records they name.
+"""Tables and pictures of README, docs and notebooks, from the records they name.
 
 A table stands between ``<!-- NAME: results/name.json -->`` and ``<!-- end -->``, where NAME says
 which: a key of `TABLES`. With ``--check`` nothing is written, and a table that differs from its
@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +23,22 @@ from redunet.report.figures import png
 from redunet.report.lines import draw_lines
 from redunet.report.words import three
 from redunet.safety.files import write_bytes
-from redunet_lab.report.ablation_tables import ablations_table, ingredients_table
+from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.report.ingredients import ingredients_table
 from redunet_lab.report.numbers import (
     UNKNOWN,
     Record,
     Spread,
-    accuracy_cells,
     in_bytes,
     in_seconds,
-    is_same,
     last,
     paper_rows,
     shown,
-    signed,
-    task_headings,
 )
 from redunet_lab.report.record_figures import accuracy_figure, accuracy_lines
-from redunet_lab.report.sections import KEPT, method_rows, raw_data
-from redunet_lab.report.text import markdown_table, markdown_text
+from redunet_lab.report.sections import exactness_table, kept_bytes, result_table
+from redunet_lab.report.text import markdown_table
 
-CLOSED_FORM = {"ncm", "lda", "ridge", "qda", "pairwise"}
 WITH_EXEMPLARS = {"icarl": "iCaRL", "er": "ER", "derpp": "DER++"}
 FIGURES = ("mnist", "cifar10", "compare-mnist", "compare-digits", "compare-cifar10")
 """Records whose accuracy is drawn beside them."""
@@ -53,85 +50,13 @@ def filled(text: str, root: Path) -> str:
     def table(match: re.Match[str]) -> str:
         names = match[3].split()
         records = [json.loads((root / name).read_text(encoding="utf-8")) for name in names]
-        return f"{match[1]}{TABLES[match[2]](records).rstrip()}\n{match[4]}"
+        return f"{match[1]}{markdown_table(TABLES[match[2]](records))}\n{match[4]}"
 
     block = rf"(<!-- ({'|'.join(TABLES)}): ([^>]+) -->\n).*?(<!-- end -->)"
     return re.sub(block, table, text, flags=re.DOTALL)
 
 
-def paper_table(records: Sequence[Record]) -> str:
-    """The paper's accuracies, then those of each variant, their differences, and without layers."""
-    (record,) = records
-    paper = paper_rows(record).get("ReduNet")
-    rows = [["paper (theirs)", *map(three, paper)]] if paper else []
-    strong = []
-    for method in record["methods"]:
-        seeds = len(method["runs"])
-        strong.append(len(rows))
-        ours = f"ours, mean of {seeds} seeds" if seeds > 1 else "ours"
-        rows += method_rows(record, method, f"{method['name']} ({ours})")
-    return markdown_table(Table("", ["", *task_headings(record)], rows, strong=strong))
-
-
-def comparison_table(records: Sequence[Record]) -> str:
-    """What was run here, and beside it what others report, marked as theirs."""
-    (record,) = records
-    paper, published = paper_rows(record), record.get("published")
-    runs = {method["name"]: method for method in record["methods"]}
-    missing = [one["name"] for one in record.get("missing") or () if one["name"] not in runs]
-    rows: list[list[str]] = []
-    ours: list[int] = []
-    for name in dict.fromkeys([*runs, *missing]):
-        if method := runs.get(name):
-            label = name
-            if method["method"] == "redunet":
-                ours.append(len(rows))
-                label = f"{name} (ours)"
-            cells = [label, *accuracy_cells(record, method)]
-            tail = [_kept(method), raw_data(method)]
-        else:
-            cells = [f"{name} (missing)", *[UNKNOWN] * len(record["stream"])]
-            tail = [UNKNOWN, UNKNOWN]
-        theirs = [_published(published, name)] if published else []
-        rows.append([*cells, *theirs, *tail])
-        if name in paper:
-            blank = [UNKNOWN] * (len(theirs) + len(tail))
-            rows.append([f"{name}, paper (theirs)", *map(three, paper[name]), *blank])
-    headings = ["", *task_headings(record)]
-    headings += [f"{headings[-1]}, {published['source']} (theirs)"] if published else []
-    return markdown_table(Table("", [*headings, "kept", "raw data kept"], rows, strong=ours))
-
-
-def _kept(method: Record) -> str:
-    """Bytes that a method keeps after the last task, mean over seeds, where models were saved."""
-    sizes = [run["tasks"][-1].get("bytes") for run in method["runs"]]
-    if None in sizes:
-        return UNKNOWN
-    return in_bytes(sum(float(size.get(kind, 0)) for size in sizes for kind in KEPT) / len(sizes))
-
-
-def _published(published: Record, name: str) -> str:
-    return three(published["last"][name]) if name in published["last"] else UNKNOWN
-
-
-def recipe_table(records: Sequence[Record]) -> str:
-    """A recipe beside closed-form methods and the paper, then its ingredients where known."""
-    (record,) = records
-    rows = []
-    for method in record["methods"]:
-        name = f"{method['name']} (ours)" if method["method"] == "redunet" else method["name"]
-        rows.append([name, *accuracy_cells(record, method, 4)])
-    for name, values in paper_rows(record).items():
-        rows.append([f"{name}, paper (theirs)", *map(three, values)])
-    rivals = markdown_table(Table("", ["", *task_headings(record)], rows, strong=[0]))
-    if not record.get("ablation"):
-        return rivals
-    ingredients = ingredients_table(record)
-    caption = markdown_text(ingredients.caption)
-    return f"{rivals}\n\n{caption}:\n\n{markdown_table(ingredients)}"
-
-
-def recipes_table(records: Sequence[Record]) -> str:
+def recipes_table(records: Sequence[Record]) -> Table:
     """A row for each recipe: its network, the best of the others, the paper, after the last task.
 
     Records without a recipe are comparisons on the same data sets.
@@ -145,20 +70,17 @@ def recipes_table(records: Sequence[Record]) -> str:
     for record in records:
         if not record.get("recipe"):
             continue
-        reached = {method["method"]: last(method) for method in record["methods"]}
-        names = {method["method"]: method["name"] for method in record["methods"]}
-        best = _best_closed_form(reached)
         theirs = gradient.get(record["data"], {})
         kept = {method: theirs[method] for method in WITH_EXEMPLARS if method in theirs}
         name = max(kept, key=lambda method: kept[method].mean, default=None)
         paper = [values[-1] for values in paper_rows(record).values()]
-        settings = {method["method"]: method["settings"] for method in record["methods"]}
-        without = "" if settings["redunet"]["n_layers"] else ", no layers"
+        network = _network(record)
+        without = "" if network["settings"]["n_layers"] else ", no layers"
         rows.append(
             [
                 f"{record['title']}, {record['recipe']}{without}",
-                shown(reached["redunet"], 4),
-                UNKNOWN if best is None else f"{shown(reached[best], 4)} ({names[best]})",
+                shown(last(network), 4),
+                _best_closed_form(record),
                 three(paper[0]) if paper else UNKNOWN,
                 UNKNOWN if name is None else f"{shown(kept[name])} ({WITH_EXEMPLARS[name]})",
                 shown(theirs["joint"]) if "joint" in theirs else UNKNOWN,
@@ -166,124 +88,89 @@ def recipes_table(records: Sequence[Record]) -> str:
         )
     heads = ["", "ReduNet (ours)", "best closed form, same features", "ReduNet, paper (theirs)"]
     heads += ["best with 200 exemplars", "joint training, gradient"]
-    return markdown_table(Table("", heads, rows))
+    return Table("", heads, rows)
 
 
-def _best_closed_form(reached: Mapping[str, Spread]) -> str | None:
-    """The closed form that reached most; of equals the first in the record."""
-    closed = [method for method in reached if method in CLOSED_FORM]
-    return max(closed, key=lambda method: reached[method].mean, default=None)
+def _network(record: Record) -> Record:
+    found: Record = next(one for one in record["methods"] if one["method"] == "redunet")
+    return found
 
 
-def images_table(records: Sequence[Record]) -> str:
-    """A row for each recipe for images: what it reaches, beside what, and what it takes.
+def _best_closed_form(record: Record) -> str:
+    """The closed form that reached most, of equals the first; its name and accuracy."""
+    closed = [method for method in record["methods"] if method["method"] in CLOSED_FORMS]
+    best = max(closed, key=lambda method: last(method).mean, default=None)
+    return UNKNOWN if best is None else f"{shown(last(best), 4)} ({best['name']})"
 
-    Time is that of the network, for learning and evaluating all tasks; memory is the peak of the
-    whole command, on the GPU where there was one.
+
+def costs_table(records: Sequence[Record], networks_only: bool = False) -> Table:
+    """A row for each method: what it reaches after the last task, and what that takes.
+
+    Seconds to learn are those until a first answer; memory is the peak of the whole
+    command, on the GPU where there was one.
     """
-    rows = []
+    found: list[tuple[Spread, list[str], bool]] = []
     for record in records:
-        reached = {method["method"]: last(method) for method in record["methods"]}
-        names = {method["method"]: method["name"] for method in record["methods"]}
-        network = next(one for one in record["methods"] if one["method"] == "redunet")
-        best = _best_closed_form(reached)
-        run, settings = network["runs"][0], network["settings"]
-        name = f"{record['recipe']}, {record['title']}"
-        if settings["train_per_class"] is not None:
-            name += f", {settings['train_per_class']:,} images a class"
-        seconds = [task["seconds"] for task in run["tasks"]]
-        learning = (run.get("seconds") or {}).get("learn")
-        if learning is None:
-            learning = sum(one["learn"] for one in seconds)
-        memory = run.get("peak_device_memory_bytes") or run["peak_memory_bytes"]
-        rows.append(
-            [
+        for method in [_network(record)] if networks_only else record["methods"]:
+            run = method["runs"][0]
+            name = method["name"]
+            if networks_only:
+                name = f"{record['recipe']}, {record['title']}"
+            if "n_projections" in method["settings"]:
+                name += f", {method['settings']['n_projections']:,} projections"
+            machine = run["machine"]
+            memory = run.get("peak_device_memory_bytes") or run["peak_memory_bytes"]
+            row = [
                 name,
-                f"{run['n_features']:,}",
-                str(settings["n_layers"]),
-                shown(reached["redunet"], 4),
-                UNKNOWN if best is None else f"{shown(reached[best], 4)} ({names[best]})",
-                f"{learning + sum(one['evaluate'] for one in seconds):,.0f}",
-                _kept(network),
-                in_bytes(memory),
-                run["machine"]["gpu"] or f"CPU, threads: {run['machine']['threads']}",
-            ]
-        )
-    heads = ["recipe, data", "features", "layers", "accuracy", "best closed form, same features"]
-    heads += ["seconds", "file", "memory", "on"]
-    return markdown_table(Table("", heads, rows))
-
-
-def vectors_table(records: Sequence[Record]) -> str:
-    """Methods behind an encoder after the last task, best first, with what each costs."""
-    methods = [(record, method) for record in records for method in record["methods"]]
-    networks = [last(one).mean for _, one in methods if one["method"] == "redunet"]
-    rows: list[list[str]] = []
-    ours = []
-    for record, method in sorted(methods, key=lambda pair: -last(pair[1]).mean):
-        name = method["name"]
-        if "n_projections" in method["settings"]:
-            name += f", {method['settings']['n_projections']:,} projections"
-        if method["method"] == "redunet":
-            ours.append(len(rows))
-            name += " (ours)"
-        machine = method["runs"][0]["machine"]
-        rows.append(
-            [
-                name,
+                f"{run['n_features']:,}" if run.get("n_features") else UNKNOWN,
                 shown(last(method), 4),
-                signed(last(method).mean - max(networks)) if networks else UNKNOWN,
-                in_seconds(_learning_seconds(record, method)),
-                _kept(method),
-                f"{_answer_seconds(method):.2g}",
+                *([_best_closed_form(record)] if networks_only else []),
+                *_seconds(record, method),
+                kept_bytes(method),
+                in_bytes(memory),
                 machine["gpu"] or f"CPU, threads: {machine['threads']}",
             ]
-        )
-    headings = ["", "accuracy", "beside ReduNet", "seconds to learn", "file"]
-    headings += ["seconds for 1,000 answers", "on"]
-    return markdown_table(Table("", headings, rows, strong=ours))
+            found.append((last(method), row, method["method"] == "redunet"))
+    if not networks_only:
+        found.sort(key=lambda one: -one[0].mean)
+    strong = [index for index, one in enumerate(found) if one[2] and not networks_only]
+    heads = ["", "features", "accuracy"]
+    heads += ["best closed form, same features"] if networks_only else []
+    heads += ["seconds to learn", "seconds for 1,000 answers", "file", "memory", "on"]
+    return Table("", heads, [row for _, row, _ in found], strong=strong)
 
 
-def _learning_seconds(record: Record, method: Record) -> float:
-    """Seconds for all tasks, and then until a first answer, mean over seeds."""
+def _seconds(record: Record, method: Record) -> tuple[str, str]:
+    """Seconds for all tasks until a first answer, and for 1,000 answers, means over seeds."""
     n = record["stream"][-1]["test_samples"]
-    taken: list[float] = []
+    learning, answering = [], []
     for run in method["runs"]:
-        after = run["tasks"][-1]["seconds"]
-        building = float(after["evaluate"] - after["answer_1000"] * n / 1000)
-        taken.append(sum(task["seconds"]["learn"] for task in run["tasks"]) + max(0.0, building))
-    return sum(taken) / len(taken)
+        tasks = [task["seconds"] for task in run["tasks"]]
+        learnt = (run.get("seconds") or {}).get("learn") or sum(one["learn"] for one in tasks)
+        last_one = tasks[-1]
+        answers = last_one.get("answer_1000")
+        labelling = 0.0 if answers is None else answers * n / 1000
+        learning.append(learnt + max(0.0, last_one["evaluate"] - labelling))
+        answering.append(answers)
+    taken = sum(learning) / len(learning)
+    if None in answering:
+        return in_seconds(taken), UNKNOWN
+    mean = sum(answering) / len(answering)
+    return in_seconds(taken), in_seconds(mean) if mean >= 10 else f"{mean:.2g}"
 
 
-def _answer_seconds(method: Record) -> float:
-    """Seconds for 1,000 answers once all is built, mean over seeds."""
-    taken = [float(run["tasks"][-1]["seconds"]["answer_1000"]) for run in method["runs"]]
-    return sum(taken) / len(taken)
+def _of_one(make: Callable[[Record], Table]) -> Callable[[Sequence[Record]], Table]:
+    """A table of the report, of a single record."""
+    return lambda records: make(records[0])
 
 
-def joint_table(records: Sequence[Record]) -> str:
-    """Incremental and joint training after each task, as the demonstration compares them."""
-    (record,) = records
-    tasks = record["methods"][0]["runs"][0]["tasks"]
-    joint = [task["joint"] for task in tasks]
-    same = ["identical" if is_same(one["equivalence"]) else "different" for one in joint]
-    rows = [
-        ["incremental", *(f"{task['accuracy']:.4f}" for task in tasks)],
-        ["joint", *(f"{one['accuracy']:.4f}" for one in joint)],
-        ["moments, networks, files, labels", *same],
-    ]
-    return markdown_table(Table("", ["", *task_headings(record)], rows))
-
-
-TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
-    "paper table": paper_table,
-    "comparison table": comparison_table,
-    "recipe table": recipe_table,
+TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = {
+    "result table": _of_one(result_table),
+    "exactness table": _of_one(exactness_table),
+    "ingredients table": _of_one(ingredients_table),
     "recipes table": recipes_table,
-    "images table": images_table,
-    "ablations table": ablations_table,
-    "joint table": joint_table,
-    "vectors table": vectors_table,
+    "costs table": costs_table,
+    "network costs table": partial(costs_table, networks_only=True),
 }
 
 
@@ -338,10 +225,16 @@ def overview(comparison: Record, demonstration: Record) -> bytes:
     return as_png(canvas)
 
 
+def pages(root: Path) -> list[Path]:
+    """The pages that have tables."""
+    return [root / "README.md", *sorted(root.glob("docs/*.md")), *sorted(root.glob("results/*.md"))]
+
+
 def main(words: list[str]) -> int:
-    """Fill the tables of files, or check them; 0 where all is well."""
+    """Fill the tables of all pages, or check them; 0 where all is well."""
     check, differ = "--check" in words, 0
-    for path in (Path(word) for word in words if not word.startswith("--")):
+    root = Path(next((word for word in words if not word.startswith("--")), "."))
+    for path in pages(root):
         text = path.read_text(encoding="utf-8")
         wanted = filled(text, path.parent)
         if not check:
@@ -350,7 +243,7 @@ def main(words: list[str]) -> int:
             sys.stderr.write(f"{path} does not say what its records say: run make tables\n")
             differ = 1
     if "--figures" in words:
-        draw(Path())
+        draw(root)
     return differ
 
 

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from colorsys import hls_to_rgb
 from itertools import cycle
 
-from redunet.report.blocks import INK, Curve, Figure, HeatMap, Lines, View
+from redunet.report.blocks import INK, Curve, Figure, Lines, View
 from redunet.report.shared_figures import in_words
-from redunet.report.words import three
 from redunet_lab.baselines import GRADIENT
-from redunet_lab.report.numbers import Record, Spread, by_task, label, over_seeds, paper_rows, shown
+from redunet_lab.report.numbers import Record, Spread, by_task, label, over_seeds, paper_rows
 
 # Okabe and Ito's colours and some of Tol's, told apart by colour-blind readers with the markers.
 STYLES = {
@@ -31,7 +30,7 @@ STYLES = {
 
 KEEP_EXEMPLARS = frozenset({"iCaRL", "ER", "DER++"})
 UPPER = 0.6
-"""Curves that never fall below this are worth a view of their own."""
+"""Where no curve falls below this, the axis does not begin at zero."""
 
 
 def styles() -> dict[str, tuple[str, str]]:
@@ -44,19 +43,11 @@ def styles() -> dict[str, tuple[str, str]]:
 
 
 def accuracy_figure(record: Record) -> list[Figure]:
-    """Accuracy against the number of tasks seen; nothing where no method ran.
-
-    Where some curves fall far below others, a second view has the upper ones alone.
-    """
+    """Accuracy against the number of tasks seen; nothing where no method ran."""
     curves = accuracy_curves(record)
     if not curves:
         return []
     alt = in_words("Line chart of accuracy against the number of tasks seen", curves)
-    views = [View("all", alt, _accuracy_lines(curves))]
-    upper = [curve for curve in curves if min(curve.values) >= UPPER]
-    if 1 < len(upper) < len(curves):
-        alt = f"{alt} Only those that stay above {UPPER}."
-        views.append(View(f"those that stay above {UPPER}", alt, _accuracy_lines(upper)))
     caption = "Accuracy on the test samples of all classes seen, against the number of tasks seen."
     if any(curve.dash == "--" for curve in curves):
         caption += " Dashed: exemplars kept."
@@ -66,7 +57,8 @@ def accuracy_figure(record: Record) -> list[Figure]:
         caption += " Bars: one standard deviation over seeds."
     if any(curve.name.endswith("(theirs)") for curve in curves):
         caption += f" Theirs: as printed in {record['paper']['source']}, not run again here."
-    return [Figure("accuracy", str(record["what"]), caption, views, choose="lines")]
+    view = View("all", alt, _accuracy_lines(curves))
+    return [Figure("accuracy", str(record["what"]), caption, [view], choose="lines")]
 
 
 def accuracy_curves(record: Record) -> list[Curve]:
@@ -143,31 +135,3 @@ def _accuracy_lines(curves: Sequence[Curve]) -> Lines:
     bounds = (floor, 1.0 + 0.04 * (1.0 - floor))
     axes = "number of tasks seen", "accuracy on all classes seen", "task"
     return Lines(curves, *axes, bounds=bounds)
-
-
-def task_view(name: str, spreads: Sequence[Sequence[Spread]]) -> View:
-    """Accuracy on each task's own classes after each task.
-
-    Parameters
-    ----------
-    name : str
-        Whose accuracy it is.
-    spreads : sequence of rows
-        Of row t, one for each of the tasks up to t.
-    """
-    count = len(spreads)
-    tasks = [str(number) for number in range(1, count + 1)]
-    values: list[list[float | None]] = [
-        [*(one.mean for one in row), *[None] * (count - len(row))] for row in spreads
-    ]
-    figures = [[*map(shown, row), *[""] * (count - len(row))] for row in spreads]
-    alt = f"Heat map of the accuracy of {name} on each task's own classes; after task {count}: "
-    chart = HeatMap(
-        values,
-        rows=("after task", tasks),
-        columns=("on task", tasks),
-        what="accuracy",
-        cells=[["" if v is None else three(v) for v in row] for row in values],
-        figures=figures,
-    )
-    return View(name, f"{alt}{', '.join(three(one.mean) for one in spreads[-1])}.", chart)

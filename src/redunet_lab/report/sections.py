@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from redunet.errors import DataError
-from redunet.report.blocks import Block, Chapter, Figure, Section, Table, Text
+from redunet.report.blocks import Block, Chapter, Section, Table, Text
 from redunet.report.shared_figures import (
     confusion_figure,
     confusion_view,
@@ -13,7 +13,7 @@ from redunet.report.shared_figures import (
     rate_words,
 )
 from redunet.report.words import readout_name, three
-from redunet_lab.report.ablation_tables import ingredients
+from redunet_lab.report.ingredients import ingredients
 from redunet_lab.report.notes import changed_and_missing, cost_notes, result_notes, summary
 from redunet_lab.report.numbers import (
     UNKNOWN,
@@ -22,7 +22,6 @@ from redunet_lab.report.numbers import (
     by_task,
     in_bytes,
     in_seconds,
-    is_same,
     label,
     measure,
     n_tasks,
@@ -32,7 +31,7 @@ from redunet_lab.report.numbers import (
     signed,
     task_headings,
 )
-from redunet_lab.report.record_figures import accuracy_figure, task_view
+from redunet_lab.report.record_figures import accuracy_figure
 from redunet_lab.report.runs import candidates, searched, what_was_run
 
 MEASURES = ("average", "forgetting", "decay")
@@ -83,44 +82,83 @@ def result(record: Record) -> list[Block]:
 
 
 def result_table(record: Record) -> Table:
-    """Accuracy on all classes seen after each task, and measures over the stream."""
+    """Accuracy on all classes seen after each task, beside what others report, and measures.
+
+    Where some methods are trained by gradient, it says too what each of them keeps.
+    """
+    methods, theirs = record["methods"], paper_rows(record)
+    benchmark = (record.get("published") or {}).get("last", {})
+    kept = any(method["type"] == "gradient" for method in methods)
+    measures = [] if kept else [key for key in MEASURES if any(_known(m, key) for m in methods)]
+    tail = ["kept", "raw data kept"] if kept else measures
+    blank = [UNKNOWN] * len(tail)
     rows: list[list[str]] = []
     strong = []
-    measures = [key for key in MEASURES if any(_known(m, key) for m in record["methods"])]
-    blank = [UNKNOWN] * len(measures)
-    for method in record["methods"]:
+
+    def published(name: str) -> None:
+        if name in theirs:
+            values = _filled([*map(three, theirs[name])], record)
+            rows.append([f"{name}, paper (theirs)", *values, *blank])
+        if name in benchmark:
+            unknown = [UNKNOWN] * (n_tasks(record) - 1)
+            rows.append([f"{name}, benchmark (theirs)", *unknown, three(benchmark[name]), *blank])
+
+    for method in methods:
         if method["method"] == "redunet":
             strong.append(len(rows))
-        first, *more = method_rows(record, method, label(method), places(record))
-        rows.append([*first, *(measure(method, key) for key in measures)])
+        first, *more = method_rows(record, method, places(record))
+        of_method = [kept_bytes(method), raw_data(method)] if kept else None
+        rows.append([*first, *(of_method or [measure(method, key) for key in measures])])
         rows += [[*row, *blank] for row in more]
-    if paper := paper_rows(record).get("ReduNet"):
-        rows.append(["ReduNet, paper (theirs)", *_filled([*map(three, paper)], record), *blank])
+        published(method["name"])
+    if "ReduNet" not in {method["name"] for method in methods}:
+        published("ReduNet")
     caption = "Accuracy on all classes seen, after each task"
     caption += ", and over all tasks" if measures else ""
-    return Table(caption, ["method", *task_headings(record), *measures], rows, strong=strong)
+    return Table(caption, ["method", *task_headings(record), *tail], rows, strong=strong)
 
 
-def method_rows(record: Record, method: Record, name: str, places: int = 3) -> list[list[str]]:
+def method_rows(record: Record, method: Record, places: int = 3) -> list[list[str]]:
     """A method's accuracies; a network's difference from the paper's; those without layers."""
-    rows = [[name, *accuracy_cells(record, method, places)]]
+    rows = [[label(method), *accuracy_cells(record, method, places)]]
     paper = paper_rows(record).get("ReduNet")
-    if paper and method["method"] == "redunet":
+    without = by_task(method, "no_layers_accuracy")
+    if paper and without:
         # A difference is that of the figures as they are shown.
         pairs = zip(by_task(method), paper, strict=False)
         cells = [signed(round(one.mean, 3) - round(other, 3)) for one, other in pairs]
         rows.append(["difference from the paper", *_filled(cells, record)])
-    if without := by_task(method, "no_layers_accuracy"):
+    if without:
         readout = readout_name(method["settings"].get("readout", "subspace"))
         cells = [shown(value, places) for value in without]
         rows.append([f"{readout}, no layers", *_filled(cells, record)])
     return rows
 
 
+def kept_bytes(method: Record) -> str:
+    """Bytes that a method keeps after the last task, mean over seeds, where models were saved."""
+    sizes = [run["tasks"][-1].get("bytes") for run in method["runs"]]
+    if None in sizes:
+        return UNKNOWN
+    return in_bytes(sum(float(size.get(kind, 0)) for size in sizes for kind in KEPT) / len(sizes))
+
+
 def exactness(record: Record) -> list[Block]:
     """The incremental model beside one that had all the data at once."""
+    table = exactness_table(record)
+    if not table.rows:
+        return []
+    differing = [row[0] for row in table.rows if row[1:5] != [*["identical"] * 3, "0"]]
+    said = "Joint training sees the data of all tasks at once; the incremental model saw each task "
+    said += "once and kept no sample. Moments are compared as integers, networks to the last bit "
+    said += f"of every layer, files to the byte. Compared: {len(table.rows)}. "
+    said += f"Not identical: {'; '.join(differing) or 'none'}."
+    return [table, Text(said)]
+
+
+def exactness_table(record: Record) -> Table:
+    """A row for each comparison with joint training."""
     rows: list[list[str]] = []
-    differing = []
     for method in record["methods"]:
         for run in method["runs"]:
             name = f"{label(method)}, seed {run['seed']}" if method["random"] else label(method)
@@ -129,16 +167,9 @@ def exactness(record: Record) -> list[Block]:
             for words, one in [*tasks, (name, final)]:
                 if joint := one.get("joint"):
                     rows.append([words, *_compared(one["accuracy"], joint)])
-                    differing += [] if is_same(joint["equivalence"]) else [words]
-    if not rows:
-        return []
-    said = "Joint training sees the data of all tasks at once; the incremental model saw each task "
-    said += "once and kept no sample. Moments are compared as integers, networks to the last bit "
-    said += f"of every layer, files to the byte. Compared: {len(rows)}. "
-    said += f"Not identical: {'; '.join(differing) or 'none'}."
     headings = ["model", "moments", "network", "model file", "test labels that differ"]
     headings += ["accuracy, incremental", "accuracy, joint"]
-    return [Table("Incremental and joint training", headings, rows), Text(said)]
+    return Table("Incremental and joint training", headings, rows)
 
 
 def _compared(accuracy: float, joint: Record) -> list[str]:
@@ -191,29 +222,18 @@ def forgetting(record: Record) -> list[Block]:
 
 
 def accuracy_by_task(record: Record) -> list[Block]:
-    """Accuracy on each task's own classes."""
-    views, rows = [], []
+    """Accuracy on each task's own classes, after the last one."""
+    rows = []
     for method in record["methods"]:
-        if method["method"] == "joint":
-            continue
-        count = min((len(run["tasks"]) for run in method["runs"]), default=0)
-        by_seed = [
-            [r["tasks"][t].get("accuracy_by_task") for r in method["runs"]] for t in range(count)
-        ]
-        if not count or any(row is None for rows_ in by_seed for row in rows_):
-            continue
-        spreads = [over_seeds(one) for one in by_seed]
-        views.append(task_view(label(method), spreads))
-        cells = [shown(value) for value in spreads[-1]]
-        rows.append([label(method), *cells, *[""] * (n_tasks(record) - len(cells))])
-    if not views:
+        last = [run["tasks"][-1].get("accuracy_by_task") for run in method["runs"]]
+        if method["method"] != "joint" and last and None not in last:
+            cells = [shown(value) for value in over_seeds(last)]
+            rows.append([label(method), *_filled(cells, record)])
+    if not rows:
         return []
     tasks = [", ".join(map(str, task["classes"])) for task in record["stream"]]
-    headings = ["classes", *tasks, *[""] * (n_tasks(record) - len(tasks))]
-    table = Table("Accuracy on each task's own classes, after the last task", headings, rows)
-    caption = "Accuracy on each task's own classes, after each task."
-    title = f"Accuracy by task: {views[0].name}"
-    return [table, Figure("accuracy-by-task", title, caption, views, "method")]
+    headings = ["classes", *_filled(tasks, record)]
+    return [Table("Accuracy on each task's own classes, after the last task", headings, rows)]
 
 
 def confusion(record: Record) -> list[Block]:
@@ -286,25 +306,6 @@ def raw_data(method: Record) -> str:
     return "exemplars" if method["raw_data_kept"] else "none"
 
 
-def published(record: Record) -> list[Block]:
-    """What others report of the same stream."""
-    rows = [
-        [f"{name}, paper (theirs)", *_filled([*map(three, values)], record)]
-        for name, values in paper_rows(record).items()
-    ]
-    said = [f"Paper: as printed in {record['paper']['source']}."] if rows else []
-    unknown = [UNKNOWN] * (n_tasks(record) - 1)
-    if benchmark := record.get("published"):
-        for name, value in benchmark["last"].items():
-            rows.append([f"{name}, benchmark (theirs)", *unknown, three(value)])
-        said.append(f"Benchmark: {benchmark['source']}, after the last task.")
-    if not rows:
-        return []
-    said.append("Not run again here.")
-    caption = "Accuracy on all classes seen, after each task, as others report it"
-    return [Table(caption, ["", *task_headings(record)], rows), Text(" ".join(said))]
-
-
 def _known(method: Record, key: str) -> bool:
     return measure(method, key) != UNKNOWN
 
@@ -324,7 +325,6 @@ KINDS: dict[str, dict[str, Contents]] = {
         "Confusion matrix": confusion,
         "The objective by layer": objective,
         "Cost": cost,
-        "Published figures": published,
         "What was run": what_was_run,
     },
     "tune": {"Best settings": candidates, "What was run": searched},

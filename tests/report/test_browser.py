@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,9 +19,9 @@ from redunet.features import Flatten
 from redunet.report import page as write_page
 from redunet.report.html import to_html
 from redunet_lab.report.sections import chapter
-from tests.lab.report.test_comparison_report import RECORDS as COMPARISONS
 from tests.made_records import HOSTILE
 from tests.made_records import RECORDS as REPRODUCTIONS
+from tests.records import record as committed
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install it")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -56,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     model = ReduNetClassifier(n_layers=2, features=Flatten((6, 6, 3)), n_components=5)
     model.fit(images, labels).save(folder / "colour")
     write_page([folder / "colour"], paths["colour"])
-    comparison = json.loads(json.dumps(COMPARISONS["mnist"]))
+    comparison = committed("compare-mnist")
     comparison["methods"][0]["confusion"] = {"labels": [0, 1], "counts": [[3, 1], [0, 4]]}
     compared, hostile = chapter(comparison), chapter(REPRODUCTIONS["hostile"])
     both = {"comparison": [compared], "hostile": [hostile], "several": [compared, hostile]}

@@ -113,7 +113,7 @@ def test_ingredients_are_named() -> None:
     table = ingredients_table(committed("images-small-cifar10"))
     (strong,) = table.strong
     assert table.rows[strong][4] == "0.6827"
-    assert table.rows[0][:4] == ["pixels, 3,072", "–", "–", "nearest subspace, 28"]
+    assert table.rows[0][:4] == ["pixels, 3,072", "–", "–", "nearest subspace, 50"]
     assert "absolute step 0.5" in table.rows[-1][2]
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         LinearDiscriminant,
         NearestSubspace,
     )
-    from redunet.core.reduced_space import ReducedLayer
     from redunet.errors import (
         BusyError,
         DataError,
@@ -67,7 +66,6 @@ _HOMES = {
     "ReduNet": "core.network",
     "ReduNetClassifier": "estimators.classifier",
     "ReduNetError": "errors",
-    "ReducedLayer": "core.reduced_space",
     "Schedule": "core.construction",
     "SettingsError": "errors",
     "ShiftInvariantClassifier": "shift_invariant.classifier",
@@ -102,7 +100,6 @@ __all__ = [
     "ReduNet",
     "ReduNetClassifier",
     "ReduNetError",
-    "ReducedLayer",
     "Schedule",
     "SettingsError",
     "ShiftInvariantClassifier",

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
 
-from redunet.core import predictive
 from redunet.core.calibration import best_temperature, log_loss, probabilities
+from redunet.core.class_samples import _deviations, _deviations_of_rows
 from redunet.core.construction import Schedule
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network
@@ -64,15 +64,15 @@ def test_samples_are_drawn_by_roots_of_the_covariances(counts: tuple[int, ...]) 
     first = SecondMoments.of(moments, torch.float64, "cpu")
     assert bool(first.stacks) == (min(counts) < 10)  # both forms of a class are drawn from
     means = moments.means()
-    inside = means if first.space is None else first.space.rows(means)[0]
+    inside = first.inside(means)
     full = SecondMoments(first.dense, first.Sigma, first.stacks).full()
     for j, n in enumerate(counts):
         C = full[j] / n - torch.outer(inside[j], inside[j])
         if j in first.dense:
-            root = predictive._root(full[j], inside[j], n)
+            root = _deviations(torch.eye(len(full[j])).double(), full[j], inside[j], n).mT
         else:
             B = next(s.B[s.classes.index(j)] for s in first.stacks if j in s.classes)
-            root = predictive._centred(torch.eye(len(B)).double(), B, inside[j], n).mT
+            root = _deviations_of_rows(torch.eye(len(B)).double(), B, inside[j], n).mT
         np.testing.assert_allclose(root @ root.mT, C, rtol=0, atol=1e-6)
 
 
@@ -81,8 +81,8 @@ def test_samples_are_the_same_each_time_and_spread_over_the_classes(
     counts: tuple[int, ...],
 ) -> None:
     network = build_network(moments_of(counts, 30), 0.5, Schedule(0, 0.5, 0.9))
-    Z, classes = network.layers.new_samples(128)
-    again = network.layers.new_samples(128)
+    Z, classes = network.layers.class_samples(128)
+    again = network.layers.class_samples(128)
     assert torch.equal(Z, again[0])
     assert torch.equal(classes, again[1])
     np.testing.assert_allclose(torch.linalg.vector_norm(Z, dim=1), 1.0, rtol=1e-12)
@@ -94,8 +94,8 @@ def test_samples_are_the_same_each_time_and_spread_over_the_classes(
 def test_layers_alone_do_not_predict_samples() -> None:
     moments = moments_of((20, 20), 5)
     network: ReduNet = build_network(moments, 0.5, Schedule(2, 0.5, 0.9))
-    assert network.layers.new_samples(64)[0].shape == (64, 5)
+    assert network.layers.class_samples(64)[0].shape == (64, 5)
     new: Any = torch.randn(9, 5, dtype=torch.float64)
     extended = extend_network(network, new, [2] * 9)
     with pytest.raises(DataError, match="do not tell the means"):
-        extended.layers.new_samples(64)
+        extended.layers.class_samples(64)

@@ -238,7 +238,7 @@ def test_an_algorithm_1_network_and_one_without_layers_have_no_coarse_networks()
 
 def test_coarse_networks_stay_within_the_memory_they_are_given() -> None:
     network, _, _ = kept("small steps", False)
-    two = 4 * 6 * network.layers.numbers_each  # of two and of four blocks, in float32
+    two = 4 * 6 * network.layers.layer_numbers  # of two and of four blocks, in float32
     assert [len(coarse_networks(network, most)) for most in (two, two - 1, 0)] == [2, 0, 0]
     assert len(coarse_networks(few_samples(1.0, 1), 10**9)) == 1
     assert coarse_networks(few_samples(1.0, 1), 0) == []

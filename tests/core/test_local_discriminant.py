@@ -23,7 +23,6 @@ from redunet.core.low_rank import LowRankLayer
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import LinearDiscriminant
-from redunet.core.reduced_space import ReducedLayer
 from redunet.core.second_moments import SecondMoments
 from tests import reference
 from tests.conftest import classes_on_subspaces
@@ -85,8 +84,8 @@ def few_samples(keep: bool = True) -> tuple[Any, ReduNet]:
 def test_factors_and_reduced_spaces_give_what_matrices_give() -> None:
     X, network = few_samples()
     layer = next(iter(network.layers))
-    assert isinstance(layer, ReducedLayer)
-    assert isinstance(layer.inner, LowRankLayer)
+    assert isinstance(layer, LowRankLayer)
+    assert network.layers.space is not None
     found = LocalDiscriminant.from_network(network, 0.1)
     whole = SecondMoments.of_matrices(network.last_moments())
     other = LocalDiscriminant.from_moments(whole, network.last_means(), network.counts, 0.1)

@@ -26,7 +26,6 @@ from redunet.core.readouts import (
     NearestSubspace,
     register,
 )
-from redunet.core.reduced_space import ReducedLayer
 from tests import reference
 from tests.conftest import classes_on_subspaces
 
@@ -104,8 +103,8 @@ def test_means_travel_where_moments_are_factors_and_features_empty() -> None:
     first = build_network(moments, 0.5, Schedule(0, 0.5, 0.9)).last_means()
     assert float((network.last_means() - first).abs().max()) > 0.01
     layer = next(iter(network.layers))
-    assert isinstance(layer, ReducedLayer)
-    assert isinstance(layer.inner, LowRankLayer)
+    assert isinstance(layer, LowRankLayer)
+    assert network.layers.space is not None
 
 
 @pytest.mark.parametrize("ridge", [0.001, 0.3])

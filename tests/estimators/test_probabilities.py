@@ -56,7 +56,7 @@ def test_with_exact_the_temperature_is_found_by_every_layer() -> None:
     assert len(model.cascade_.stages) >= 2
     fused = model.temperature_
     network, readout = model.network_, model.readout_
-    Z, classes = network.layers.new_samples(DRAWN)
+    Z, classes = network.layers.class_samples(DRAWN)
     scores = readout.scores(network.transform(Z, model.sharpness))
     assert model.set_params(exact=True).temperature_ == best_temperature(scores, classes)
     assert model.temperature_ != fused  # here; formerly it was the same

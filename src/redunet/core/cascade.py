@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -153,11 +153,10 @@ class Cascade:
         Samples are drawn from the moments, and networks are left out from the first one on as
         long as that saves products; all of them where the network alone takes hardly more.
         """
-        probes = network.layers.probes(PROBES) if stages else None
-        every = cls(network, sharpness, stages)
-        if probes is None:
-            return replace(every, stages=())
-        n_layers = len(network.layers)
+        layers, n_layers = network.layers, len(network.layers)
+        if not stages or layers.first_means is None:
+            return cls(network, sharpness)
+        probes, _ = layers.class_samples(PROBES)
         best, chosen = PAYING_SHARE * n_layers, len(stages)
         for start in range(len(stages)):
             trial = cls(network, sharpness, stages[start:])
@@ -167,7 +166,7 @@ class Cascade:
             )
             if cost < best:
                 best, chosen = cost, start
-        return replace(every, stages=stages[chosen:])
+        return cls(network, sharpness, stages[chosen:])
 
     def answer(self, Z: Tensor, asked: OutputFunction, accept: Acceptance) -> Tensor:
         """Values of samples, from their features after the last layer.
@@ -338,4 +337,5 @@ def _nudged(features: Tensor) -> Tensor:
     """Features, (n, d), moved by `NUDGE` in a direction that is always the same."""
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(features.shape[1], generator=generator, dtype=torch.float64)
-    return features + (direction * (NUDGE / torch.linalg.vector_norm(direction))).to(features)
+    length = float(torch.linalg.vector_norm(direction))
+    return features + direction.mul_(NUDGE / length).to(features)

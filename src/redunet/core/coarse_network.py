@@ -115,14 +115,14 @@ def coarse_networks(network: ReduNet, memory: int) -> list[CoarseNetwork]:
         Bytes that the coarse networks may take.
     """
     layers, steps = network.layers, network.layers.steps
-    each = layers.numbers_each * torch.float32.itemsize
+    each = layers.layer_numbers * torch.float32.itemsize
     plans = [blocks(steps, size) for size in sizes(sum(steps), len(steps))]
     while sum(map(len, plans)) * each > memory:
         plans.pop()
     complete = not sizes(sum(steps), len(steps)) and layers.low_rank
     if complete and len(steps) * each <= memory:
         plans = [[Block(index, step) for index, step in enumerate(steps)]]
-    if not each or len(plans) < (1 if complete else 2):
+    if not each or layers.first_means is None or len(plans) < (1 if complete else 2):
         return []
     made: list[list[Layer | CoarseLowRankLayer]] = [[] for _ in plans]
     for index, layer in enumerate(layers.iter_reusing_memory()):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
-from redunet.core.layer import AbstractLayer
+from redunet.core.layer import AbstractLayer, Layer
 from redunet.core.layers import LayerSequence, no_means
+from redunet.core.low_rank import LowRankLayer, Stack
 from redunet.core.passes import Pass
-from redunet.core.predictive import new_samples
 from redunet.core.rate import Coding, Rate
-from redunet.core.reduced_space import ReducedLayer
-from redunet.core.second_moments import SecondMoments
+from redunet.core.reduced_space import ReducedSpace
+from redunet.core.second_moments import LazySecondMoments, SecondMoments
 
 MAX_RELATIVE_STEP = 2.0
 """Largest ηα. The paper's settings stay below it; from about 3 on the construction is unstable."""
@@ -73,7 +73,7 @@ class LayerStream(LayerSequence):
 
     Parameters
     ----------
-    first : SecondMoments
+    first : SecondMoments or LazySecondMoments
         Before the first layer.
     coding : Coding
     schedule : Schedule
@@ -87,7 +87,7 @@ class LayerStream(LayerSequence):
 
     def __init__(
         self,
-        first: SecondMoments,
+        first: SecondMoments | LazySecondMoments,
         coding: Coding,
         schedule: Schedule,
         keep: bool,
@@ -95,13 +95,15 @@ class LayerStream(LayerSequence):
         device: str | None = None,
     ) -> None:
         self.space, self.allocate = first.space, first.allocate
-        self._means = means
+        self.counts, self.first_means = coding.counts, means
+        self.low_rank = bool(first.stacks) and first.dtype == torch.float64
+        self.layer_numbers = first.layer_numbers
+        self.n_bytes = schedule.n_layers * first.layer_numbers * first.dtype.itemsize
         self._first = first
-        self._device = (first.Sigma if device is None else torch.empty(0, device=device)).device
+        self._device = torch.device(first.device if device is None else device)
         self._coding = coding
         self._schedule = schedule
         self._keep = keep
-        self.low_rank = bool(first.stacks) and first.Sigma.dtype == torch.float64
         self._kept: tuple[AbstractLayer, ...] | None = None
         self._last: tuple[SecondMoments, Tensor | None] | None = None
         self._rates: tuple[Rate, ...] | None = None
@@ -111,31 +113,10 @@ class LayerStream(LayerSequence):
         """Second moments before the first layer."""
         return self._first.on(self._device)
 
-    @property
-    def numbers_each(self) -> int:
-        """As `LayerSequence.numbers_each`."""
-        return self._first.layer_numbers
-
-    @property
-    def n_bytes(self) -> int:
-        """The memory that all layers of the schedule take where they are kept."""
-        return self._schedule.n_layers * self._first.layer_bytes
-
     def keeping(self) -> LayerStream:
-        """The same layers, to be kept."""
-        return LayerStream(
-            self._first, self._coding, self._schedule, True, self._means, str(self._device)
-        )
-
-    def probes(self, n: int) -> Tensor:
-        """As `LayerSequence.probes`."""
-        return self.first.draw(n)
-
-    def new_samples(self, n: int) -> tuple[Tensor, Tensor]:
-        """As `LayerSequence.new_samples`."""
-        if self._means is None:
-            raise no_means()
-        return new_samples(self.first, self._means, self._coding.counts, n)
+        """As `LayerSequence.keeping`."""
+        about = self._first, self._coding, self._schedule, True
+        return LayerStream(*about, self.first_means, str(self._device))
 
     @property
     def steps(self) -> tuple[float, ...]:
@@ -148,7 +129,7 @@ class LayerStream(LayerSequence):
 
     def __iter__(self) -> Iterator[AbstractLayer]:
         for layer in self._layers(reuse=False):
-            yield layer if self.space is None else ReducedLayer(layer, self.space)
+            yield layer if self.space is None else in_all_dimensions(layer, self.space)
 
     def iter_reusing_memory(self) -> Iterator[AbstractLayer]:
         """As `LayerSequence.iter_reusing_memory`."""
@@ -166,10 +147,10 @@ class LayerStream(LayerSequence):
             yield from self._kept
             return
         if not self._schedule.n_layers:  # nothing moves, and a pass would take memory for layers
-            self._last, self._rates = (self.first, self._means), ()
+            self._last, self._rates = (self.first, self.first_means), ()
             return
         layers = []
-        going = Pass(self._first, self._coding, self._means, reuse=reuse, device=self._device)
+        going = Pass(self._first, self._coding, self.first_means, reuse=reuse, device=self._device)
         for layer in self._steps(going):
             if self._keep:
                 layers.append(layer)
@@ -228,3 +209,15 @@ class LayerStream(LayerSequence):
 
     def _pass(self) -> None:
         deque(self.iter_reusing_memory(), maxlen=0)
+
+
+def in_all_dimensions(layer: AbstractLayer, space: ReducedSpace) -> AbstractLayer:
+    """A layer that was built within a reduced space, as it acts in all d dimensions."""
+    E = space.lift(layer.E[None])[0]
+    if not isinstance(layer, LowRankLayer):
+        return Layer(E, space.lift(layer.C), layer.coding, layer.step, layer.rate)
+    stacks = tuple(
+        Stack(stack.classes, space.directions(stack.rows.mT).mT.view(*stack.B.shape[:2], -1))
+        for stack in layer.stacks
+    )
+    return replace(layer, E=E, compression=space.lift(layer.compression), stacks=stacks)

@@ -43,7 +43,6 @@ class AbstractLayer(ABC):
     --------
     Layer : all operators as matrices.
     LowRankLayer : classes of few samples as factors.
-    ReducedLayer : built within the directions that some sample has.
     """
 
     if TYPE_CHECKING:  # a field in some layers, computed in others

@@ -9,6 +9,7 @@ from typing import overload
 
 from torch import Tensor
 
+from redunet.core.class_samples import class_samples
 from redunet.core.layer import AbstractLayer
 from redunet.core.rate import Coding, Rate, Sigma_of
 from redunet.core.reduced_space import ReducedSpace
@@ -60,43 +61,30 @@ class LayerSequence(Sequence[AbstractLayer]):
     def rates(self) -> tuple[Rate, ...]:
         """The objective before each layer."""
 
+    counts: tuple[int, ...]
+    """Samples of each class."""
+
+    first_means: Tensor | None = None
+    """Means of the classes before the first layer, (k, s), within the reduced space."""
+
     low_rank: bool = False
     """Whether layers have classes in factors, and samples pass in float64."""
 
-    @property
-    def numbers_each(self) -> int:
-        """The numbers that one layer is made of; 0 where this is not known."""
-        return 0
+    layer_numbers: int = 0
+    """The numbers that one layer is made of; 0 where this is not known."""
 
-    @property
-    def n_bytes(self) -> int:
-        """The memory that keeping all layers would take beyond what is kept already."""
-        return 0
+    n_bytes: int = 0
+    """The memory that keeping all layers would take beyond what is kept already."""
+
+    def class_samples(self, n: int) -> tuple[Tensor, Tensor]:
+        """About n samples as the moments predict them; see `redunet.core.class_samples`."""
+        if self.first_means is None:
+            raise no_means()
+        return class_samples(self.first, self.first_means, self.counts, n)
 
     def keeping(self) -> LayerSequence:
-        """The same layers, to be kept."""
+        """These layers, to be kept."""
         return self
-
-    def probes(self, n: int) -> Tensor | None:
-        """At most n normal samples with the classes' second moments, where these are known.
-
-        Returns
-        -------
-        Tensor of shape (at most n, d), or None
-            On the unit sphere; the same each time.
-        """
-        return None
-
-    def new_samples(self, n: int) -> tuple[Tensor, Tensor]:
-        """About n samples as the moments predict them, and the class of each.
-
-        Returns
-        -------
-        Z : Tensor of shape (about n, d)
-            On the unit sphere; the same each time.
-        classes : Tensor of shape (about n,), int64
-        """
-        raise no_means()
 
     @property
     @abstractmethod
@@ -134,7 +122,7 @@ class StoredLayers(LayerSequence):
     def __init__(
         self, layers: Sequence[AbstractLayer], counts: tuple[int, ...], eps: float
     ) -> None:
-        self._layers, self._counts, self._eps = tuple(layers), counts, eps
+        self._layers, self.counts, self._eps = tuple(layers), counts, eps
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -151,20 +139,20 @@ class StoredLayers(LayerSequence):
         Sigma = self.first.Sigma
         yield Sigma
         for layer in self._layers:
-            Sigma = layer.move_moments(Sigma, self._counts)
+            Sigma = layer.move_moments(Sigma, self.counts)
             yield Sigma
 
     @property
     def first(self) -> SecondMoments:
         """Second moments before the first layer, read off its compression."""
-        Sigma = moments_before(self._first(), self._counts, self._eps)
+        Sigma = moments_before(self._first(), self.counts, self._eps)
         return SecondMoments.of_matrices(Sigma)
 
     @property
     def last(self) -> SecondMoments:
         """Second moments after the last layer, from that layer alone."""
         self._first()
-        return SecondMoments.of_matrices(moments_after(self._layers[-1], self._counts, self._eps))
+        return SecondMoments.of_matrices(moments_after(self._layers[-1], self.counts, self._eps))
 
     @property
     def last_means(self) -> Tensor:

@@ -19,7 +19,7 @@ from redunet.core.layers import LayerSequence, StoredLayers, moments_before, no_
 from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.rate import Coding, Rate
-from redunet.core.second_moments import SecondMoments
+from redunet.core.second_moments import LazySecondMoments, SecondMoments
 from redunet.errors import DataError
 
 BATCH_BYTES = 2**26
@@ -146,7 +146,7 @@ def build_network(
     keep: bool = True,
     Sigma: Tensor | None = None,
     means: Tensor | None = None,
-    first: SecondMoments | None = None,
+    first: SecondMoments | LazySecondMoments | None = None,
 ) -> ReduNet:
     """The network of given class moments.
 
@@ -164,7 +164,7 @@ def build_network(
     means : Tensor of shape (k, d), default=None
         Second moments, of trace n_j, and means in place of those of
         ``moments``: after a linear map such as `Whitening`.
-    first : SecondMoments, default=None
+    first : SecondMoments or LazySecondMoments, default=None
         Those of ``moments``, where they were made before in this dtype and on this device.
 
     Returns

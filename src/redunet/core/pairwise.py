@@ -74,7 +74,7 @@ class PairwiseDiscriminant:
         means, least = network.last_means().to(torch.float64), rounding(last.Sigma.dtype)
 
         def second_moment(j: int) -> Tensor:
-            return last.select([j]).full()[0].to(means)  # which may wait on the CPU for a GPU
+            return last.matrix(j).to(means, copy=True)  # which may wait on the CPU for a GPU
 
         return cls.solve(second_moment, means, network.counts, ridge, least)
 

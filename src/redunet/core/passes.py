@@ -12,7 +12,7 @@ from redunet.core.layer import AbstractLayer, Layer, Workspace, move_moments_
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.rate import Coding, Rate, operators_, volumes
 from redunet.core.replay import Replayed
-from redunet.core.second_moments import SecondMoments, waiting_place
+from redunet.core.second_moments import LazySecondMoments, SecondMoments, waiting_place
 
 REPLAYED = 2**28
 """On a GPU, the work on layers of up to so many bytes takes longer to start than to do."""
@@ -23,7 +23,7 @@ class Pass:
 
     Parameters
     ----------
-    first : SecondMoments
+    first : SecondMoments or LazySecondMoments
         Before the first layer; not changed.
     coding : Coding
     means : Tensor of shape (k, s), default=None
@@ -36,7 +36,7 @@ class Pass:
 
     def __init__(
         self,
-        first: SecondMoments,
+        first: SecondMoments | LazySecondMoments,
         coding: Coding,
         means: Tensor | None = None,
         *,
@@ -44,12 +44,12 @@ class Pass:
         device: torch.device | None = None,
     ) -> None:
         self.means = None if means is None else means.clone()
-        here = first if device is None else first.on(device)
+        here = first.on(torch.device(first.device) if device is None else device)
         same = here is first
-        self.now = replace(here, Sigma=copied(first.Sigma, first.allocate)) if same else here
+        self.now = replace(here, Sigma=copied(here.Sigma, here.allocate)) if same else here
         self._coding = coding
         # Constants are sent to a GPU once: each time it would wait.
-        new, dense = here.Sigma.new_tensor, list(first.dense)
+        new, dense = here.Sigma.new_tensor, list(here.dense)
         self._gamma = new(coding.gamma)
         self._gamma_dense, self._counts_dense = self._gamma[dense], new(coding.counts)[dense]
         alphas = (coding.alpha, *(coding.alphas[j] for j in dense))
@@ -72,7 +72,7 @@ class Pass:
     def _replayed(self) -> _Replay | None:
         """The work on the matrices, where all classes have one and starting it takes longest."""
         now = self.now
-        if now.stacks or now.layer_bytes > REPLAYED:
+        if now.stacks or now.layer_numbers * now.dtype.itemsize > REPLAYED:
             return None
         out = self._new_operators() if self._operators is None else self._operators
         constants = self._shifts, self._gamma_dense, self._counts_dense
@@ -128,7 +128,7 @@ class Pass:
             for stack, M, out in zip(now.stacks, inverses, self._spare[0], strict=True)
         )
         self._spare.reverse()
-        self.now = now.moved(moved)
+        self.now = replace(now, stacks=moved)
 
 
 class _Replay:

@@ -15,11 +15,8 @@ import torch
 from torch import Tensor
 
 from redunet.core.factors import low_rank_factor
-from redunet.core.layer import AbstractLayer
 from redunet.core.linalg import mirror_
-from redunet.core.memberships import Confidence, LayerOutput
 from redunet.core.moments import ClassMoments
-from redunet.core.rate import Coding, Rate
 
 REDUCED_UP_TO = 0.95
 """Dimensions are reduced where at most this share of them remains: products of matrices then take
@@ -164,66 +161,3 @@ def _basis(moments: ClassMoments, features: Tensor, most: int) -> Tensor | None:
     needed = values > 32 * torch.finfo(values.dtype).eps * float(values[-1])
     basis: Tensor = torch.linalg.qr(together @ vectors[:, needed])[0]
     return basis
-
-
-@dataclass(frozen=True, eq=False)
-class ReducedLayer(AbstractLayer):
-    """A layer that was built within a reduced space, as it acts in all d dimensions.
-
-    E and C are computed from the inner layer's each time they are asked for.
-
-    Parameters
-    ----------
-    inner : AbstractLayer
-        In s + 1 dimensions.
-    space : ReducedSpace
-    """
-
-    inner: AbstractLayer
-    space: ReducedSpace
-
-    @property
-    def E(self) -> Tensor:
-        """Expansion: Tensor of shape (d, d)."""
-        return self.space.lift(self.inner.E[None])[0]
-
-    @property
-    def C(self) -> Tensor:
-        """Compression of each class: Tensor of shape (k, d, d)."""
-        return self.space.lift(self.inner.C)
-
-    @property
-    def gamma(self) -> Tensor:
-        """γ_j, the share of each class: Tensor of shape (k,)."""
-        return self.inner.gamma
-
-    @property
-    def coding(self) -> Coding:
-        """The scalars of the objective."""
-        return self.inner.coding
-
-    @property
-    def step(self) -> float:
-        """η, the length of the step."""
-        return self.inner.step
-
-    @property
-    def rate(self) -> Rate:
-        """The objective before the step."""
-        return self.inner.rate
-
-    def sample_space(self, n: int) -> Tensor:
-        """As `AbstractLayer.sample_space`."""
-        return self.inner.sample_space(n)
-
-    def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
-        """As `AbstractLayer.move_samples_`."""
-        inside, outside = self.space.rows(Z)
-        moved = self.inner.move_samples_(inside, sharpness, space)
-        Z.copy_(self.space.put_back(inside, outside))
-        return moved
-
-    @property
-    def n_bytes(self) -> int:
-        """As `AbstractLayer.n_bytes`."""
-        return self.inner.n_bytes

@@ -15,16 +15,17 @@ on how many samples each has: those of many would seem nearest to everything.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from redunet.core.class_samples import DRAWN_PER_CLASS, Tails, class_samples
 from redunet.core.linalg import add_identity, spd_inverse
 from redunet.core.low_rank import Stack
 from redunet.core.rate import Coding
-from redunet.core.second_moments import LEAST_SHARE, SecondMoments
+from redunet.core.second_moments import SecondMoments
 
 BATCH_BYTES = 2**26
 """About how much memory the products of some samples with all classes may take."""
@@ -32,10 +33,12 @@ BATCH_BYTES = 2**26
 DRAWN = 4000
 """Samples that are drawn, of all classes together, to learn how novel known ones are."""
 
-DEGREES_OF_FREEDOM = 6
-"""Of the Student distribution they are drawn from: real samples have longer tails than normal
-ones. Chosen on training data of texts, images and measurements; see docs/unknown.md."""
+ROWS = 1024
+"""Drawn samples whose residuals from all classes are held at a time."""
 
+TAILS = Tails(6, 4.0)
+"""Of known samples, with the covariance of their class: real samples have longer tails than normal
+ones. Chosen on training data of texts, images and measurements; see docs/unknown.md."""
 
 STEEPEST = 1.5
 """How much the residual of a new sample grows, at most, with that of one that was learnt, in
@@ -88,9 +91,7 @@ class Residuals:
             Bytes.
         """
         coding = Coding(counts, first.n_features + 1, eps)
-        means = means.to(first.Sigma)
-        within = means if first.space is None else first.space.rows(means)[0]
-        within = within.to(torch.float64)
+        within = first.inside(means.to(first.Sigma)).to(torch.float64)
         stacks = tuple(_soft_projections(stack, within, coding) for stack in first.stacks)
         made = cls(first, within, coding, stacks, None)
         return replace(made, inverses=made._kept_inverses(memory))
@@ -107,8 +108,7 @@ class Residuals:
         -------
         Tensor of shape (n, k), float64, within [0, 1]
         """
-        space = self.first.space
-        X = _with_constant(Z if space is None else space.rows(Z)[0])
+        X = _with_constant(self.first.inside(Z))
         out = torch.ones(len(Z), self.first.n_classes, dtype=torch.float64, device=Z.device)
         for j, P in zip(self.first.dense, self.inverses or self._each_inverse(), strict=True):
             out[:, j] = _energy(X @ P, X)
@@ -132,12 +132,12 @@ class Residuals:
     def drawn(self) -> tuple[Tensor, Tensor]:
         """Residuals of samples as new ones of known classes are expected to be, from moments alone.
 
-        Samples with the mean and the covariance of each class are drawn, the same each time, from
-        a Student distribution. A sample that was learnt leaves less outside than it would as a new
-        one: h = α_j xᵀ P_j x, with the sample in Σ_j, becomes h / (1 − h) without it. Drawn samples
-        have the h of those that were learnt, and are corrected by the tangent of h / (1 − h) in
-        logarithms, at their mean h̄: by h̄ / (1 − h̄) · (h / h̄)^p with p = 1 / (1 − h̄), at most
-        `STEEPEST`. The curve itself would send many samples of small classes beyond all bounds.
+        Samples are drawn with the mean and the covariance of each class. A sample that was learnt
+        leaves less outside than it would as a new one: h = α_j xᵀ P_j x, with the sample in Σ_j,
+        becomes h / (1 − h) without it. Drawn samples have the h of those that were learnt, and are
+        corrected by the tangent of h / (1 − h) in logarithms, at their mean h̄: by
+        h̄ / (1 − h̄) · (h / h̄)^p with p = 1 / (1 − h̄), at most `STEEPEST`. The curve itself would
+        send many samples of small classes beyond all bounds.
 
         Returns
         -------
@@ -146,34 +146,18 @@ class Residuals:
         weights : Tensor of shape (k, m), float64
             Of sum 1, in proportion to the samples of each class.
         """
-        counts, alphas = self.coding.counts, self.coding.alphas
-        size = max(8, math.ceil(DRAWN / len(counts)))
-        out = torch.empty(len(counts), size, dtype=torch.float64)
-        for j, B, V, residual in self._roots():
-            normal, tails = self._normal(j, size)
-            spread = normal if V is None else normal @ V.mT
-            h = alphas[j] * residual(_with_constant(_drawn(B, spread, counts[j], tails)))
-            left = float((1 - h.mean()).clamp(min=1e-9))
-            corrected = (h / h.mean()).pow(min(1 / left, STEEPEST)) * (h.mean() / left / alphas[j])
-            out[j] = corrected.clamp(0, 1).cpu()
-        weights = torch.tensor(counts, dtype=torch.float64)[:, None].expand_as(out)
-        return out, weights / weights.sum()
-
-    def _normal(self, j: int, size: int) -> tuple[Tensor, Tensor]:
-        """Normal vectors, (size, s + 1), and tails, (size, 1), always the same ones for class j.
-
-        They are drawn for all features, and then put into the reduced space: its basis may differ
-        from machine to machine.
-        """
-        generator = torch.Generator().manual_seed(j)
-        space, width = self.first.space, self.coding.d + DEGREES_OF_FREEDOM
-        drawn = torch.randn(size, width, generator=generator, dtype=torch.float64)
-        normal, tails = drawn.to(self.means.device).tensor_split([self.coding.d], dim=1)
-        if space is not None:
-            within = space.rows(normal[:, :-1].to(self.first.Sigma.dtype))[0].to(torch.float64)
-            normal = torch.cat([within, normal[:, -1:]], dim=1)
-        chi_square = tails.square().sum(dim=1, keepdim=True)
-        return normal, ((DEGREES_OF_FREEDOM - 2) / chi_square).sqrt()
+        counts, k = self.coding.counts, len(self.coding.counts)
+        n = max(DRAWN, DRAWN_PER_CLASS * k)
+        Z, classes = class_samples(self.first, self.means, counts, n, TAILS)
+        residuals = torch.cat([self(part) for part in torch.split(Z, ROWS)])
+        own = residuals.gather(1, classes[:, None]).view(k, -1).cpu()
+        alphas = torch.tensor(self.coding.alphas, dtype=torch.float64)[:, None]
+        h = alphas * own
+        mean = h.mean(dim=1, keepdim=True).clamp(min=1e-300)
+        left = (1 - mean).clamp(min=1e-9)
+        new = (h / mean).pow((1 / left).clamp(max=STEEPEST)) * (mean / left / alphas)
+        weights = torch.tensor(counts, dtype=torch.float64)[:, None].expand_as(new)
+        return new.clamp(0, 1), weights / weights.sum()
 
     def _each_moment(self) -> Iterator[Tensor]:
         """Σ_j, with the constant, of the classes that have a matrix: of shape (s + 1, s + 1)."""
@@ -189,27 +173,6 @@ class Residuals:
 
     def _kept_inverses(self, memory: int) -> tuple[Tensor, ...] | None:
         return None if self.first.Sigma.nbytes > memory else tuple(self._each_inverse())
-
-    def _roots(
-        self,
-    ) -> Iterator[tuple[int, Tensor, Tensor | None, Callable[[Tensor], Tensor]]]:
-        """Of each class its place, B with Bᵀ B = Σ_j, (r, s + 1), and the residual of samples.
-
-        Where B has eigenvectors as rows, up to their lengths, these follow it: their signs mean
-        nothing, and a normal vector has the same part along each on every machine.
-        """
-        inverses = self.inverses or self._each_inverse()
-        for j, moment, P in zip(self.first.dense, self._each_moment(), inverses, strict=True):
-            A, P = moment.to(torch.float64), P.to(torch.float64)
-            noise = LEAST_SHARE * float(A.diagonal().mean())
-            L = torch.linalg.cholesky_ex(add_identity(A, noise))[0]
-            yield j, L.mT, None, lambda X, P=P: _energy(X @ P, X)  # type: ignore[misc]
-        for stack in self.stacks:
-            for j, Q in zip(stack.classes, stack.B.to(torch.float64), strict=True):
-                # Rows √q_i v_i with q_i = α λ_i / (1 + α λ_i): those of B are √λ_i v_i.
-                left = self.coding.alphas[j] * (1 - Q.square().sum(dim=1, keepdim=True))
-                V = torch.nn.functional.normalize(Q, dim=1)
-                yield j, Q / left.sqrt(), V, lambda X, Q=Q: 1 - (X @ Q.mT).square().sum(dim=1)  # type: ignore[misc]
 
 
 def quantiles(values: Tensor, weights: Tensor, levels: Tensor) -> Tensor:
@@ -262,19 +225,6 @@ def _root_with_constant(B: Tensor, means: Tensor, coding: Coding, classes: list[
     out = torch.nn.functional.pad(B, (0, 1, 0, 1))
     out[:, :-1, -1], out[:, -1, -1] = c, rest
     return out.div_(math.sqrt(2))
-
-
-def _drawn(B: Tensor, spread: Tensor, count: int, tails: Tensor) -> Tensor:
-    """Unit vectors z, (m, s), of a class with Σ_j = Bᵀ B, the constant included.
-
-    Samples are √2 vᵀ B without its last column, of coefficients v with mean b and second moment
-    I / n, which come from normal ones, (m, r): that column is n b / √2, and its product with
-    itself n / 2.
-    """
-    b = B[:, -1] * (math.sqrt(2) / count)
-    spread = spread - (spread @ b)[:, None] * (b / b.square().sum())
-    scale = tails / math.sqrt(max(1, count - 1))
-    return torch.nn.functional.normalize((b + scale * spread) @ B[:, :-1], dim=1)
 
 
 def _with_constant(Z: Tensor) -> Tensor:

@@ -7,8 +7,7 @@ chosen here from the moments alone.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,13 +16,9 @@ from torch import Tensor
 from redunet.core.allocation import Allocate, in_memory, on_device
 from redunet.core.eigenvectors import top_eigenvectors
 from redunet.core.factors import gram_eigenvectors
-from redunet.core.linalg import add_identity
 from redunet.core.low_rank import Stack, stacked
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.reduced_space import ReducedSpace
-
-DRAWN_PER_CLASS = 8
-"""Samples that are drawn of a class, at least."""
 
 LARGEST_ON_GPU = 2**30
 """Bytes of matrices, or of factors, that stay on a GPU while it has others to work with; more wait
@@ -35,9 +30,6 @@ alone it would be 0.69 in layers and 0.5 in answers; chosen by hand below both."
 
 _SUMMED = 2**26
 """Numbers of factors that are brought into float64 at a time."""
-
-LEAST_SHARE = 2.0**-20
-"""What makes a second moment definite, as a share of its mean eigenvalue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,68 +64,64 @@ class SecondMoments:
     @classmethod
     def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> SecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
-        return UnreadMoments.of(moments, dtype, device).placed()
+        return LazySecondMoments.of(moments, dtype, device).kept()
 
     def on(self, device: torch.device) -> SecondMoments:
-        """The same with its matrices and factors on a device."""
+        """These with matrices and factors on a device."""
         if {self.Sigma.device, *(stack.B.device for stack in self.stacks)} == {device}:
             return self
         stacks = tuple(Stack(stack.classes, stack.B.to(device)) for stack in self.stacks)
         return replace(self, Sigma=self.Sigma.to(device), stacks=stacks)
 
-    def moved(self, stacks: tuple[Stack, ...]) -> SecondMoments:
-        """The same matrices with other factors."""
-        return replace(self, stacks=stacks)
-
-    def select(self, classes: Iterable[int]) -> SecondMoments:
-        """Those of some classes."""
-        wanted = set(classes)
-        rows = [row for row, j in enumerate(self.dense) if j in wanted]
-        stacks = []
-        for stack in self.stacks:
-            of = [row for row, j in enumerate(stack.classes) if j in wanted]
-            if of:
-                stacks.append(Stack(tuple(stack.classes[row] for row in of), stack.B[of]))
-        dense = tuple(self.dense[row] for row in rows)
-        return replace(self, dense=dense, Sigma=self.Sigma[rows], stacks=tuple(stacks))
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of matrices and factors."""
+        return self.Sigma.dtype
 
     @property
-    def places(self) -> list[int]:
-        """The indices of the classes, ascending."""
-        return sorted([*self.dense, *(j for stack in self.stacks for j in stack.classes)])
+    def device(self) -> torch.device:
+        """Of matrices."""
+        return self.Sigma.device
 
     @property
     def n_classes(self) -> int:
         """k, of both kinds."""
-        return len(self.places)
+        return len(self.dense) + sum(len(stack.classes) for stack in self.stacks)
 
     @property
     def n_features(self) -> int:
-        """D."""
+        """The dimension d of the feature vectors."""
         return self.Sigma.shape[-1] if self.space is None else self.space.d
 
     @property
-    def layer_bytes(self) -> int:
-        """The memory that a layer made of these moments takes."""
-        return self.layer_numbers * self.Sigma.element_size()
-
-    @property
     def layer_numbers(self) -> int:
-        """The numbers that such a layer is made of."""
-        s = self.Sigma.shape[-1]
-        inner = sum(stack.B.numel() + len(stack.rows) * stack.B.shape[1] for stack in self.stacks)
-        return (len(self.dense) + 1) * s * s + inner
+        """The numbers that a layer made of these moments consists of."""
+        return _layer_numbers(self.Sigma.shape[-1], len(self.dense), self.stacks)
+
+    def inside(self, Z: Tensor) -> Tensor:
+        """Vectors, (n, d), within the reduced space: (n, s)."""
+        return Z if self.space is None else self.space.rows(Z)[0]
 
     def full(self) -> Tensor:
         """Second moments of the classes as matrices: a copy, (k, d, d)."""
-        s, row = self.Sigma.shape[-1], {j: row for row, j in enumerate(self.places)}
-        out = on_device(self.allocate, (len(row), s, s), self.Sigma.dtype, self.Sigma.device)
-        out[[row[j] for j in self.dense]] = self.Sigma
+        shape = (self.n_classes, *self.Sigma.shape[1:])
+        out = on_device(self.allocate, shape, self.dtype, self.Sigma.device)
+        out[list(self.dense)] = self.Sigma
         for stack in self.stacks:
             for some in stack.parts():
                 B = some.B.to(out)
-                out[[row[j] for j in some.classes]] = B.mT @ B
+                out[list(some.classes)] = B.mT @ B
         return out if self.space is None else self.space.lift(out)
+
+    def matrix(self, j: int) -> Tensor:
+        """The second moment of one class: (d, d)."""
+        if j in self.dense:
+            Sigma_j = self.Sigma[self.dense.index(j)]
+        else:
+            stack = next(stack for stack in self.stacks if j in stack.classes)
+            B = stack.B[stack.classes.index(j)].to(self.Sigma)
+            Sigma_j = B.mT @ B
+        return Sigma_j if self.space is None else self.space.to_all(Sigma_j)
 
     @property
     def sum(self) -> Tensor:
@@ -155,7 +143,7 @@ class SecondMoments:
     def within(self, P: Tensor) -> Tensor:
         """Pᵀ Σ_j P of each class, (k, q, q), for some directions P, (d, q), float64."""
         inside = P if self.space is None else self.space.to(P.dtype, str(P.device)).factor(P)
-        out = P.new_zeros(self.n_classes, P.shape[1], P.shape[1])
+        out = P.new_empty(self.n_classes, P.shape[1], P.shape[1])
         for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
             out[j] = inside.mT @ Sigma_j.to(P.dtype) @ inside
         for stack in self.stacks:
@@ -164,81 +152,30 @@ class SecondMoments:
                 out[list(some.classes)] = along.mT @ along
         return (out + out.mT) / 2
 
-    def widths(self) -> dict[int, int]:
-        """The dimensions of each class: those of the space, or of its factor.
-
-        Classes with a matrix come first, then the others by their ranks.
-        """
-        s = self.Sigma.shape[-1]
-        factors = [(stack.B.shape[1], j) for stack in self.stacks for j in stack.classes]
-        others = {j: r for r, j in sorted(factors)}
-        return {j: s for j in range(self.n_classes) if j not in others} | others
-
-    def held(self) -> dict[int, Tensor]:
-        """Σ_j of each class by its index, or B with Bᵀ B = Σ_j."""
-        held = dict(zip(self.dense, self.Sigma, strict=True))
-        for stack in self.stacks:
-            held |= zip(stack.classes, stack.B, strict=True)
-        return held
-
-    def draw(self, n: int) -> Tensor:
-        """At most n normal samples with these second moments, on the unit sphere.
-
-        Some classes are left out if there are many. The samples are the same each time.
-
-        Returns
-        -------
-        Tensor of shape (at most n, d)
-        """
-        generator = torch.Generator().manual_seed(0)
-        chosen, size = self.drawn_classes(n)
-
-        def normal(rank: int) -> Tensor:
-            return torch.randn(size, rank, generator=generator, dtype=torch.float64).to(self.Sigma)
-
-        dense, held, s = set(self.dense), self.held(), self.Sigma.shape[-1]
-        drawn = [self.Sigma.new_empty(0, s)]
-        for j, width in self.widths().items():
-            if j not in chosen:
-                continue
-            along, A = normal(width), held[j]
-            if j in dense:
-                noise = LEAST_SHARE * float(A.diagonal().mean())
-                factor, _ = torch.linalg.cholesky_ex(add_identity(A.clone(), noise))
-                drawn.append(along @ factor.mT)
-            else:
-                drawn.append(along @ A)
-        Z = torch.cat(drawn)[:n]
-        Z = Z if self.space is None else self.space.directions(Z.mT).mT
-        return torch.nn.functional.normalize(Z, dim=1)
-
-    def drawn_classes(self, n: int) -> tuple[range, int]:
-        """Which classes about n samples are drawn of, and how many of each."""
-        every = math.ceil(self.n_classes / max(1, n // DRAWN_PER_CLASS))
-        chosen = range(0, self.n_classes, every)
-        return chosen, math.ceil(n / len(chosen))
-
-    def eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+    def eigenvectors(
+        self, n: int, classes: Collection[int] | None = None
+    ) -> Iterator[tuple[int, Tensor, Tensor, float]]:
         """Of each class its index, at most n leading eigenvalues and -vectors, and its trace.
 
         Vectors are columns in all d dimensions, in float64; of a class in factors there are no
-        more than its factor has rows.
+        more than its factor has rows. Of all classes, or of some.
         """
-        for j, values, vectors, trace in self._eigenvectors(n):
-            yield (
-                j,
-                values,
-                vectors if self.space is None else self.space.directions(vectors),
-                trace,
-            )
+        for j, A, of_rows in self.each():
+            if classes is not None and j not in classes:
+                continue
+            trace = float((A.square() if of_rows else A.diagonal()).sum(dtype=torch.float64))
+            values, vectors = gram_eigenvectors(A, n) if of_rows else top_eigenvectors(A, n)
+            if self.space is not None:
+                vectors = self.space.directions(vectors)
+            yield j, values, vectors, trace
 
-    def _eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
+    def each(self) -> Iterator[tuple[int, Tensor, bool]]:
+        """Of each class its index, and Σ_j, or B with Bᵀ B = Σ_j, and whether it is the latter."""
         for j, Sigma_j in zip(self.dense, self.Sigma, strict=True):
-            yield j, *top_eigenvectors(Sigma_j, n), _sum(Sigma_j.diagonal())
+            yield j, Sigma_j, False
         for stack in self.stacks:
             for j, B_j in zip(stack.classes, stack.B, strict=True):
-                B = B_j.to(self.Sigma)
-                yield j, *gram_eigenvectors(B, n), _sum(B.square())
+                yield j, B_j.to(self.Sigma), True
 
 
 def waiting_place(n_bytes: int, device: str | torch.device) -> str | torch.device:
@@ -246,30 +183,41 @@ def waiting_place(n_bytes: int, device: str | torch.device) -> str | torch.devic
     return "cpu" if n_bytes > LARGEST_ON_GPU else device
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class UnreadMoments(SecondMoments):
-    """Second moments of class moments whose matrices are made anew each time, and not kept.
+def _layer_numbers(s: int, n_dense: int, stacks: Iterable[Stack]) -> int:
+    inner = sum(stack.B.numel() + len(stack.rows) * stack.B.shape[1] for stack in stacks)
+    return (n_dense + 1) * s * s + inner
 
-    That takes about as long as a copy, and saves one. ``Sigma`` has a shape and a dtype only.
+
+@dataclass(frozen=True, eq=False)
+class LazySecondMoments:
+    """Second moments whose matrices are made of class moments each time, and not kept.
+
+    That takes about as long as a copy, and saves one.
 
     Parameters
     ----------
     moments : ClassMoments
-    labels : tuple of g labels
-        Of the classes that have a matrix.
+    dense : dict of int to label
+        The classes that have a matrix.
+    stacks : tuple of Stack
+        The others.
+    space, wide : ReducedSpace, or None
+        In the dtype, and in float64.
+    dtype : torch.dtype
     device : str
-        Where each is computed.
-    wide : ReducedSpace, or None
-        The space in float64.
+        Where each matrix is computed.
     """
 
     moments: ClassMoments
-    labels: tuple[Label, ...]
-    device: str
+    dense: dict[int, Label]
+    stacks: tuple[Stack, ...]
+    space: ReducedSpace | None
     wide: ReducedSpace | None
+    dtype: torch.dtype
+    device: str
 
     @classmethod
-    def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> UnreadMoments:
+    def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> LazySecondMoments:
         """Those of class moments, in factors and within a reduced space where that is faster."""
         space = ReducedSpace.of(moments, device)
         size = moments.n_features if space is None else space.size
@@ -280,60 +228,33 @@ class UnreadMoments(SecondMoments):
                 dense[j] = label
             else:
                 factors[j] = (F if space is None else space.factor(F)).to(dtype)
-        return cls(
-            tuple(dense),
-            torch.empty(len(dense), size, size, dtype=dtype, device="meta"),
-            stacked(factors),
-            None if space is None else space.to(dtype, device),
-            moments.allocate,
-            moments=moments,
-            labels=tuple(dense.values()),
-            device=device,
-            wide=space,
-        )
-
-    # Whoever needs values has them made.
-
-    def within(self, P: Tensor) -> Tensor:
-        """As `SecondMoments.within`."""
-        return self.placed().within(P)
-
-    def full(self) -> Tensor:
-        """As `SecondMoments.full`."""
-        return self.placed().full()
-
-    def draw(self, n: int) -> Tensor:
-        """As `SecondMoments.draw`."""
-        return self.placed().draw(n)
-
-    def select(self, classes: Iterable[int]) -> SecondMoments:
-        """As `SecondMoments.select`."""
-        return self.placed().select(classes)
-
-    def held(self) -> dict[int, Tensor]:
-        """As `SecondMoments.held`."""
-        return self.placed().held()
+        narrow = None if space is None else space.to(dtype, device)
+        return cls(moments, dense, stacked(factors), narrow, space, dtype, device)
 
     @property
-    def sum(self) -> Tensor:
-        """As `SecondMoments.sum`."""
-        return self.placed().sum
+    def layer_numbers(self) -> int:
+        """As `SecondMoments.layer_numbers`."""
+        return _layer_numbers(self._size, len(self.dense), self.stacks)
 
-    def _eigenvectors(self, n: int) -> Iterator[tuple[int, Tensor, Tensor, float]]:
-        return self.placed()._eigenvectors(n)
+    @property
+    def allocate(self) -> Allocate:
+        """As `SecondMoments.allocate`."""
+        return self.moments.allocate
 
-    def placed(self) -> SecondMoments:
-        """The same with its matrices where they are kept: on the device, or waiting for it."""
-        return self.on(torch.device(waiting_place(self.Sigma.nbytes, self.device)))
+    def kept(self) -> SecondMoments:
+        """The second moments where they are kept: on the device, or waiting for it."""
+        n_bytes = len(self.dense) * self._size**2 * self.dtype.itemsize
+        return self.on(torch.device(waiting_place(n_bytes, self.device)))
 
     def on(self, device: torch.device) -> SecondMoments:
-        """The same with its matrices on a device, made now."""
-        Sigma = on_device(self.allocate, tuple(self.Sigma.shape), self.Sigma.dtype, device)
-        for out, label in zip(Sigma, self.labels, strict=True):
+        """The second moments on a device, made now."""
+        shape = (len(self.dense), self._size, self._size)
+        Sigma = on_device(self.allocate, shape, self.dtype, device)
+        for out, label in zip(Sigma, self.dense.values(), strict=True):
             Sigma_j = self.moments.Sigma_of(label, self.device)
             out.copy_(Sigma_j if self.wide is None else self.wide.second_moment(Sigma_j))
-        return SecondMoments(self.dense, Sigma, self.stacks, self.space, self.allocate)
+        return SecondMoments(tuple(self.dense), Sigma, self.stacks, self.space, self.allocate)
 
-
-def _sum(values: Tensor) -> float:
-    return float(values.sum(dtype=torch.float64))
+    @property
+    def _size(self) -> int:
+        return self.moments.n_features if self.space is None else self.space.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +20,10 @@ def rounding(dtype: torch.dtype) -> float:
 
 
 def principal_subspaces(
-    moments: SecondMoments, n_components: int, n_values: int | None = None
+    moments: SecondMoments,
+    n_components: int,
+    n_values: int | None = None,
+    classes: Collection[int] | None = None,
 ) -> Iterator[tuple[int, Tensor, Tensor, float]]:
     """The principal subspace of each class.
 
@@ -33,6 +36,8 @@ def principal_subspaces(
         of the dtype.
     n_values : int, default=n_components
         How many eigenvalues to compute, at least ``n_components`` and at most d.
+    classes : collection of int, default=None
+        The indices of some classes; None means all.
 
     Yields
     ------
@@ -44,8 +49,8 @@ def principal_subspaces(
         Orthonormal columns, leading first.
     trace : float
     """
-    least = moments.n_features * max(GRID_NOISE, torch.finfo(moments.Sigma.dtype).eps)
-    for j, values, vectors, trace in moments.eigenvectors(n_values or n_components):
+    least = moments.n_features * max(GRID_NOISE, torch.finfo(moments.dtype).eps)
+    for j, values, vectors, trace in moments.eigenvectors(n_values or n_components, classes):
         rank = int((values[:n_components] > least * values[0]).sum())
         yield j, values, vectors[:, :rank], trace
 
@@ -96,8 +101,8 @@ class Subspaces:
         spectra = torch.zeros(len(row), n_values, dtype=torch.float64)
         bases = torch.zeros(len(row), n_components, moments.n_features, dtype=torch.float64)
         sizes = torch.zeros(len(row), dtype=torch.int64)
-        some = moments.select(chosen)
-        for j, values, basis, trace in principal_subspaces(some, n_components, n_values):
+        found = principal_subspaces(moments, n_components, n_values, chosen)
+        for j, values, basis, trace in found:
             spectra[row[j], : len(values)] = (values / trace).clamp(min=0)
             bases[row[j], : basis.shape[1]] = basis.mT
             sizes[row[j]] = basis.shape[1]

@@ -115,8 +115,8 @@ def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     layers = network.layers
     cascade = model.cascade_
     rates = network.rates()
-    probes = layers.probes(DRAWN) if len(layers) else None
-    if probes is not None:
+    if len(layers) and layers.first_means is not None:
+        probes, _ = layers.class_samples(DRAWN)
         cascade.answer(probes, scores_to_compare(model.readout_), same_label)
     return {
         "fusions": cascade.summary(),

@@ -18,7 +18,7 @@ from redunet.core.construction import LayerStream
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import Readout, read_out, scores_to_compare
 from redunet.core.rejection import Residuals
-from redunet.core.second_moments import SecondMoments, UnreadMoments
+from redunet.core.second_moments import LazySecondMoments, SecondMoments
 from redunet.core.whitening import Whitening
 from redunet.estimators.checks import checked_samples, column_names
 from redunet.estimators.inputs import CHUNK_ROWS
@@ -179,7 +179,7 @@ class Predictor:
         built, confidence = self.built(), self.settings.confidence
 
         def found() -> float:
-            Z, classes = built.network.layers.new_samples(DRAWN)
+            Z, classes = built.network.layers.class_samples(DRAWN)
             by = Cascade(built.network, confidence) if self.exact else self.cascade()
             scores = by.estimate(Z, self.readout().scores)
             return best_temperature(scores, classes)
@@ -241,19 +241,20 @@ class Predictor:
         )
         return BuiltModel(network, whitening)
 
-    def _first(self) -> SecondMoments:
+    def _first(self) -> SecondMoments | LazySecondMoments:
         """Second moments before the first layer; networks of other settings begin with the same.
 
         Where the layers do not fit the memory, no copy of the moments is kept for them either; on
         a GPU one is, which takes less time to come there than the integers.
         """
         cache, dtype, device = self.state.cache, self.settings.torch_dtype, self.device
-        unread = cache.get(
-            "unread", (dtype, device), lambda: UnreadMoments.of(self.state.total, dtype, device)
+        lazy = cache.get(
+            "lazy", (dtype, device), lambda: LazySecondMoments.of(self.state.total, dtype, device)
         )
-        if device == "cpu" and self.settings.n_layers * unread.layer_bytes > self.memory:
-            return unread
-        return cache.get("first", (dtype, device), unread.placed)
+        n_bytes = self.settings.n_layers * lazy.layer_numbers * dtype.itemsize
+        if device == "cpu" and n_bytes > self.memory:
+            return lazy
+        return cache.get("first", (dtype, device), lazy.kept)
 
     def _too_large(self) -> bool:
         """Whether the moments are offloaded, and not even one layer fits the memory."""

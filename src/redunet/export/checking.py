@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet.core.cascade import FACTOR
+from redunet.core.class_samples import class_samples
 from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import Label
 from redunet.core.second_moments import SecondMoments
@@ -123,7 +124,10 @@ def drawn_vectors(model: Estimator) -> Floats:
     """Samples for a model without a feature map, drawn from its classes' second moments: (n, d)."""
     moments = model.moments_
     tables = moments.groups if isinstance(moments, GroupedMoments) else (moments,)
-    parts = [SecondMoments.of(one, torch.float64, "cpu").draw(DRAWN) for one in tables]
+    parts = []
+    for one in tables:
+        first = SecondMoments.of(one, torch.float64, "cpu")
+        parts.append(class_samples(first, first.inside(one.means()), one.counts, DRAWN)[0])
     Z = torch.cat(parts, dim=1).numpy()
     if model.input_range is not None:
         low, high = model.input_range

@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from redunet.core.predictive import DEGREES
-from redunet.core.second_moments import LEAST_SHARE
+from redunet.core.class_samples import LEAST_VARIANCE, NEW
 from redunet.shift_invariant.moments import ShiftMoments
 
 
 def new_samples(moments: ShiftMoments, n: int) -> tuple[Tensor, Tensor]:
     """About n samples on the unit sphere, and the class of each; the same each time.
 
-    As in `redunet.core.predictive` a class has a multivariate t distribution. Over all shifts,
+    As in `redunet.core.class_samples` a class has a multivariate t distribution. Over all shifts,
     only the frequency 0 has a mean, and different frequencies do not correlate.
 
     Parameters
@@ -42,13 +41,13 @@ def new_samples(moments: ShiftMoments, n: int) -> tuple[Tensor, Tensor]:
         mean = moment.sum * (layout.n / (moment.count * moment.trace())) ** 0.5
         covariance[0] -= torch.outer(mean, mean)
         diagonal = covariance.diagonal(dim1=-2, dim2=-1)
-        diagonal.add_(LEAST_SHARE * float(diagonal.real.mean()))
+        diagonal.add_(LEAST_VARIANCE * float(diagonal.real.mean()))
         root, _ = torch.linalg.cholesky_ex(covariance)
         shape = (len(covariance), size, layout.channels)
         # Waves of a frequency that is its own opposite are real.
         drawn = torch.complex(normal(*shape), normal(*shape)) / 2**0.5
         drawn = torch.where(alone, (drawn.real * 2**0.5).to(drawn.dtype), drawn)
-        heavy = (normal(size, DEGREES).square().sum(dim=1, keepdim=True) / DEGREES).rsqrt_()
+        heavy = (NEW.scale / normal(size, NEW.degrees).square().sum(dim=1, keepdim=True)).sqrt_()
         U = heavy * (drawn @ root.mT)
         U[0] += mean
         rows.append(layout.from_spectrum(U * weights))

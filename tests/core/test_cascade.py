@@ -234,6 +234,7 @@ def test_an_algorithm_1_network_and_one_without_layers_have_no_coarse_networks()
     assert coarse_networks(alone, 10**9) == []
     moments = ClassMoments(64).update(DIGITS[:900], Y_DIGITS[:900].tolist())
     assert coarse_networks(build_network(moments, 0.5, Schedule(0, 0.5, 0.9)), 10**9) == []
+    assert coarse_networks(few_samples(0.5, 0), 10**9) == []
 
 
 def test_coarse_networks_stay_within_the_memory_they_are_given() -> None:

@@ -117,9 +117,9 @@ def coarse_networks(network: ReduNet, memory: int) -> list[CoarseNetwork]:
     layers, steps = network.layers, network.layers.steps
     each = layers.layer_numbers * torch.float32.itemsize
     plans = [blocks(steps, size) for size in sizes(sum(steps), len(steps))]
+    complete = bool(steps) and not plans and layers.low_rank
     while sum(map(len, plans)) * each > memory:
         plans.pop()
-    complete = not sizes(sum(steps), len(steps)) and layers.low_rank
     if complete and len(steps) * each <= memory:
         plans = [[Block(index, step) for index, step in enumerate(steps)]]
     if not each or layers.first_means is None or len(plans) < (1 if complete else 2):

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from benchmarks.widest_features import Array, WidestFeatures, vectors_of
 from redunet.cli.values import parsed
-from redunet.core.readings import Reading, Readings
+from redunet.core.readouts import read_out
 from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.estimators import LinearDiscriminant, ReduNetClassifier, Ridge
@@ -86,7 +86,8 @@ def _by_readout(
     components = Settings.of(model).components(model.moments_.n_features)
     chosen = [model.ridge] if model.readout in ("subspace", "coding") else RIDGES
     for ridge in chosen:  # one after another: read-outs of wide maps take memory
-        (labels,) = Readings(network, [Reading(model.readout, components, ridge)]).labels(Z)
+        readout = read_out(network, model.readout, components, ridge)
+        labels = readout.scores(Z).argmax(dim=1)
         yield name, ridge, model.classes_[labels.cpu().numpy()] == y
 
 

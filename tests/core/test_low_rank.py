@@ -72,7 +72,7 @@ def worst_against_plain(network: ReduNet, moments: ClassMoments, Z: Tensor) -> f
 
 def parts(network: ReduNet) -> tuple[LayerStream, SecondMoments]:
     assert isinstance(network.layers, LayerStream)
-    return network.layers, network.layers._first
+    return network.layers, network.layers.first
 
 
 CASES = {

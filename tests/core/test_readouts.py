@@ -242,13 +242,3 @@ def test_a_read_out_that_is_not_there_is_named() -> None:
     X, y = classes_on_subspaces(k=3, d=10, per_class=20, rank=4)
     with pytest.raises(SettingsError, match="expected readout to be one of subspace, coding, disc"):
         ReduNetClassifier(readout="centroid").fit(X, y)
-
-
-def test_squared_lengths_within_the_first_directions(built: Any) -> None:
-    X, _, network, _ = built
-    Z = network.transform(unit_rows(torch.from_numpy(X[:10])), 1.0)
-    inside = NearestSubspace.from_network(network, 5).inside(Z)
-    assert inside.shape == (10, 4, 5)
-    for r in (1, 3, 5):
-        residuals = NearestSubspace.from_network(network, r).residuals(Z)
-        np.testing.assert_allclose(1 - inside[:, :, r - 1], residuals, rtol=0, atol=1e-9)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import ClassMoments, NumericalError, ReduNetClassifier
-from redunet.core.covariance import covariance, in_float64
+from redunet.core.covariance import class_means, covariance_of_sum, summed
 from redunet.core.whitening import Whitening
 from redunet.estimators import storage
 from tests import reference
@@ -38,8 +38,8 @@ def symmetric(X: NDArray[Any], y: NDArray[Any], ridge: float) -> NDArray[np.floa
 
 
 def test_the_covariance_is_that_of_the_samples() -> None:
-    means, S = in_float64(MOMENTS)
-    W = covariance(S, means, MOMENTS.counts).numpy()
+    means, total = class_means(MOMENTS), summed(MOMENTS)
+    W = covariance_of_sum(total, means, MOMENTS.counts).numpy()
     np.testing.assert_allclose(W, pooled(GRIDDED, y), atol=1e-13)
 
 

@@ -13,8 +13,7 @@ import torch
 from sklearn.base import clone
 
 from redunet import DataError, NumericalError, ReduNetClassifier, SettingsError
-from redunet.core.readings import Reading, Readings
-from redunet.core.readouts import READOUTS, read_out, register
+from redunet.core.readouts import READOUTS, ReadoutChoice, read_out, read_outs, register
 from redunet.estimators import candidates, tuning
 from redunet.estimators.settings import Settings
 from redunet.features import Standardize
@@ -177,20 +176,20 @@ def test_a_fault_of_the_program_is_no_failed_candidate() -> None:
 
 
 @pytest.mark.parametrize("whitening", [None, 0.1])
-def test_readings_are_the_read_outs(whitening: float | None) -> None:
+def test_read_outs_together_are_those_alone(whitening: float | None) -> None:
     model = fitted(n_layers=2, whitening=whitening)
     network = model.network_
     Z = torch.from_numpy(model.set_params(exact=True).transform(VX))
     wanted = [
-        Reading("subspace", 3, 0.0),
-        Reading("regression", 1, 0.1),
-        Reading("subspace", 12, 0.0),
-        Reading("coding", 1, 0.0),
-        Reading("discriminant", 1, 0.001),
+        ReadoutChoice("subspace", 3, 0.0),
+        ReadoutChoice("regression", 1, 0.1),
+        ReadoutChoice("subspace", 12, 0.0),
+        ReadoutChoice("coding", 1, 0.0),
+        ReadoutChoice("discriminant", 1, 0.001),
     ]
-    labels = Readings(network, wanted).labels(Z)
-    for reading, found in zip(wanted, labels, strict=True):
-        assert torch.equal(found, read_out(network, *reading).scores(Z).argmax(dim=1))
+    for choice, found in zip(wanted, read_outs(network, wanted), strict=True):
+        alone = read_out(network, *choice).scores(Z)
+        assert torch.equal(found.scores(Z).argmax(dim=1), alone.argmax(dim=1))
 
 
 def test_feature_maps_columns_and_words() -> None:

@@ -127,8 +127,6 @@ def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Ite
     ----------
     S : iterable of k Tensors of shape (d, d)
     centres : Tensor of shape (k, d), float64
-        The means of the classes. With the mean of all samples in their place, the sum over all
-        classes, though not each term, is still the scatter around it.
     counts : sequence of k int
 
     Yields
@@ -139,34 +137,19 @@ def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Ite
         yield S_j.to(torch.float64).addr(centre, centre, alpha=-n)
 
 
-def covariance(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Tensor:
-    """The covariance of all samples, each around the centre of its class.
+def covariance_of_sum(total: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:
+    """The covariance of all samples, each around the centre of its class: (d, d), float64.
 
-    Around the means of the classes it is W, the pooled within-class covariance;
-    around the mean of all samples it is T, the total covariance.
+    Around the means of the classes it is W, the pooled within-class covariance; around the mean
+    of all samples it is T, the total covariance.
 
     Parameters
     ----------
-    S, centres, counts
-        As for `scatters`.
-
-    Returns
-    -------
-    Tensor of shape (d, d), float64
+    total : Tensor of shape (d, d), float64
+        The sum of the second moments over all classes.
+    centres : Tensor of shape (k, d), float64
+    counts : sequence of k int
     """
-    return sum_of_scatters(S, centres, counts).div_(sum(counts))
-
-
-def sum_of_scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Tensor:
-    """The sum of `scatters` over the classes: Tensor of shape (d, d), float64."""
-    total = centres.new_zeros(centres.shape[1], centres.shape[1])
-    for scatter in scatters(S, centres, counts):
-        total += scatter
-    return total
-
-
-def covariance_of_sum(total: Tensor, centres: Tensor, counts: Sequence[int]) -> Tensor:
-    """`covariance` from the sum of the second moments over all classes, (d, d), float64."""
     n = centres.new_tensor(counts)[:, None]
     return torch.addmm(total, (n * centres).mT, centres, alpha=-1).div_(sum(counts))
 

@@ -6,19 +6,14 @@ A read-out is made from a network and scores samples. `register` adds one under 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
-from redunet.core.covariance import (
-    covariance,
-    covariance_of_sum,
-    overall_mean,
-    with_ridge,
-)
+from redunet.core.covariance import covariance_of_sum, overall_mean, with_ridge
 from redunet.core.discriminants import (
     LinearScores,
     normal_scores,
@@ -77,18 +72,17 @@ class NearestSubspace:
         n_components : int
             Dimension of each subspace; a class of lower numerical rank uses that.
         """
-        return cls._from(SecondMoments.of_matrices(Sigma), n_components)
+        return cls._of(SecondMoments.of_matrices(Sigma), n_components)
 
     @classmethod
     def from_network(cls, network: ReduNet, n_components: int) -> NearestSubspace:
-        """The same of a network's last moments; those in factors are used as they are."""
-        return cls._from(network.layers.last, n_components)
+        """Principal subspaces of a network's last moments, in matrices or in factors."""
+        return cls._of(network.layers.last, n_components)
 
     @classmethod
-    def _from(cls, last: SecondMoments, n_components: int) -> NearestSubspace:
-        like = last.Sigma
-        # In memory class beside class, so that one product serves all: see `_inner`.
-        U = like.new_zeros(last.n_features, last.n_classes, n_components).permute(1, 0, 2)
+    def _of(cls, last: SecondMoments, n_components: int) -> NearestSubspace:
+        # In memory class beside class, so that one product serves all: see `columns`.
+        U = last.Sigma.new_zeros(last.n_features, last.n_classes, n_components).permute(1, 0, 2)
         for j, _, basis, _ in principal_subspaces(last, n_components):
             U[j, :, : basis.shape[1]] = basis
         return cls(U)
@@ -97,50 +91,24 @@ class NearestSubspace:
     def from_layer(
         cls, layer: AbstractLayer, counts: Sequence[int], eps: float, n_components: int
     ) -> NearestSubspace:
-        """The same from the last layer alone, as the paper has it: no moments, no data."""
+        """Principal subspaces from the last layer alone, as the paper has it: no data."""
         return cls.from_moments(moments_after(layer, counts, eps), n_components)
-
-    def residuals(self, Z: Tensor) -> Tensor:
-        """‖(I − U_j U_jᵀ) z‖² of each sample and class.
-
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d)
-
-        Returns
-        -------
-        Tensor of shape (n, k), float64
-        """
-        inside = torch.cat([part.square_().sum(dim=2) for part in self._inner(Z)])
-        energy = Z.square().sum(dim=1, keepdim=True)
-        return (energy - inside).clamp_(min=0).to(torch.float64)
-
-    def inside(self, Z: Tensor) -> Tensor:
-        """Squared length of each sample within the first r directions of each class, for all r.
-
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d)
-
-        Returns
-        -------
-        Tensor of shape (n, k, r)
-            Ascending in r. The class of the largest value at a given r is the
-            nearest among subspaces of r dimensions.
-        """
-        return torch.cat([part.square_().cumsum(dim=2) for part in self._inner(Z)])
-
-    def _inner(self, Z: Tensor) -> Iterator[Tensor]:
-        """U_jᵀ z, (rows, k, r), of samples, (n, d), some rows at a time."""
-        k, _, r = self.U.shape
-        rows = max(1, BATCH_BYTES // (k * r * Z.element_size()))
-        return ((part @ self.columns).view(-1, k, r) for part in torch.split(Z, rows))
 
     @property
     def columns(self) -> Tensor:
         """The directions of all classes, class beside class: Tensor of shape (d, k r)."""
         k, d, r = self.U.shape
         return self.U.permute(1, 0, 2).reshape(d, k * r)
+
+    def residuals(self, Z: Tensor) -> Tensor:
+        """‖(I − U_j U_jᵀ) z‖², (n, k), float64, of samples, (n, d)."""
+        k, _, r = self.U.shape
+        columns, rows = self.columns, max(1, BATCH_BYTES // (k * r * Z.element_size()))
+        inside = torch.cat(
+            [(Z_i @ columns).view(-1, k, r).square_().sum(dim=2) for Z_i in torch.split(Z, rows)]
+        )
+        energy = Z.square().sum(dim=1, keepdim=True)
+        return (energy - inside).clamp_(min=0).to(torch.float64)
 
     def scores(self, Z: Tensor) -> Tensor:
         """Minus the residuals, (n, k), of samples, (n, d)."""
@@ -241,22 +209,21 @@ class LinearDiscriminant(LinearScores):
         ridge : float
             ρ as a share of the mean eigenvalue of W, tr W / d.
         """
-        return cls._from(covariance(Sigma, means.to(torch.float64), counts), means, counts, ridge)
+        return cls._of(Sigma.sum(dim=0, dtype=torch.float64), means, counts, ridge)
 
     @classmethod
     def from_network(cls, network: ReduNet, ridge: float) -> LinearDiscriminant:
-        """The same of a network's last moments, without a matrix for each class."""
+        """The discriminant of a network's last moments, without a matrix for each class."""
         means = network.last_means()
-        total = network.layers.last.sum
-        W = covariance_of_sum(total, means.to(torch.float64), network.counts)
-        return cls._from(W, means, network.counts, ridge)
+        return cls._of(network.layers.last.sum, means, network.counts, ridge)
 
     @classmethod
-    def _from(
-        cls, W: Tensor, means: Tensor, counts: Sequence[int], ridge: float
+    def _of(
+        cls, total: Tensor, means: Tensor, counts: Sequence[int], ridge: float
     ) -> LinearDiscriminant:
-        W = with_ridge(W, ridge, rounding(means.dtype))
-        return cls(*normal_scores(W, means.to(torch.float64), counts, "raise ridge"))
+        mu = means.to(torch.float64)
+        W = with_ridge(covariance_of_sum(total, mu, counts), ridge, rounding(means.dtype))
+        return cls(*normal_scores(W, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): softmax of scores, as the normal distributions have it."""
@@ -288,23 +255,20 @@ class LeastSquares(LinearScores):
         ridge : float
             ρ as a share of the mean eigenvalue of T, the covariance of all samples.
         """
-        mu = means.to(torch.float64)
-        centres = overall_mean(mu, counts).expand_as(mu)
-        return cls._from(covariance(Sigma, centres, counts), means, counts, ridge)
+        return cls._of(Sigma.sum(dim=0, dtype=torch.float64), means, counts, ridge)
 
     @classmethod
     def from_network(cls, network: ReduNet, ridge: float) -> LeastSquares:
-        """The same of a network's last moments, without a matrix for each class."""
-        means, counts = network.last_means(), network.counts
-        mu = means.to(torch.float64)
-        centres = overall_mean(mu, counts).expand_as(mu)
-        T = covariance_of_sum(network.layers.last.sum, centres, counts)
-        return cls._from(T, means, counts, ridge)
+        """The regression of a network's last moments, without a matrix for each class."""
+        means = network.last_means()
+        return cls._of(network.layers.last.sum, means, network.counts, ridge)
 
     @classmethod
-    def _from(cls, T: Tensor, means: Tensor, counts: Sequence[int], ridge: float) -> LeastSquares:
-        T = with_ridge(T, ridge, rounding(means.dtype))
-        return cls(*regression_scores(T, means.to(torch.float64), counts, "raise ridge"))
+    def _of(cls, total: Tensor, means: Tensor, counts: Sequence[int], ridge: float) -> LeastSquares:
+        mu = means.to(torch.float64)
+        centres = overall_mean(mu, counts).expand_as(mu)
+        T = with_ridge(covariance_of_sum(total, centres, counts), ridge, rounding(means.dtype))
+        return cls(*regression_scores(T, mu, counts, "raise ridge"))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Rows of sum 1, (n, k): scores without those below 0, rescaled."""
@@ -362,17 +326,36 @@ def register(name: str, factory: Factory) -> None:
         raise SettingsError(f"expected a new name for a read-out, but {name!r} is taken")
 
 
-def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> Readout:
-    """The read-out of a network's last moments.
+class ReadoutChoice(NamedTuple):
+    """A read-out with its settings; what it does not need it ignores.
 
-    Parameters
+    Attributes
     ----------
-    network : ReduNet
-    name : str
+    readout : str
         A key of `READOUTS`.
     n_components : int
         Of subspaces.
     ridge : float
         Of discriminant, regression, quadratic and pairwise.
     """
+
+    readout: str
+    n_components: int
+    ridge: float
+
+
+def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> Readout:
+    """The read-out of a network's last moments; see `ReadoutChoice`."""
     return READOUTS[name](network, n_components, ridge)
+
+
+def read_outs(network: ReduNet, choices: Sequence[ReadoutChoice]) -> list[Readout]:
+    """Several read-outs of one network; subspaces share their eigenvectors."""
+    dimensions = [one.n_components for one in choices if one.readout == "subspace"]
+    U = NearestSubspace.from_network(network, max(dimensions)).U if dimensions else None
+    return [
+        read_out(network, *one)
+        if U is None or one.readout != "subspace"
+        else NearestSubspace(U[:, :, : one.n_components])
+        for one in choices
+    ]

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import on_device
-from redunet.core.covariance import covariance, in_float64, mean_variance
+from redunet.core.covariance import class_means, covariance_of_sum, mean_variance, summed
 from redunet.core.factors import inverse_root
 from redunet.core.linalg import add_identity
 from redunet.core.moments import ClassMoments
@@ -58,8 +58,8 @@ class Whitening:
             varies within classes, W = 0 and A = I.
         device : str, default="cpu"
         """
-        means, S = in_float64(moments, device)
-        W = covariance(S, means, moments.counts)
+        means = class_means(moments, device)
+        W = covariance_of_sum(summed(moments, device), means, moments.counts)
         mean = mean_variance(W)
         if mean <= 0:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from redunet.core.moments import ClassMoments
-from redunet.core.readings import Reading
+from redunet.core.readouts import ReadoutChoice
 from redunet.errors import SettingsError
 from redunet.estimators.settings import Settings
 
@@ -83,7 +83,7 @@ class Candidates:
     ) -> None:
         self._present, self._k, self._d = present, len(moments), moments.n_features
         self._dense = 16 * len(moments) * self._d**2 <= memory
-        self._own = Reading(present.readout, present.components(self._d), present.ridge)
+        self._own = ReadoutChoice(present.readout, present.components(self._d), present.ridge)
         self._grid = search
         every = self._searched(search) if search is not None else self._usual()
         self._networks = [(network, self._distinct(readings)) for network, readings in every]
@@ -91,7 +91,9 @@ class Candidates:
         self._rounds = 0 if search is not None else ROUNDS
         self.planned += self._rounds * _NEIGHBOURS * _FINER
 
-    def networks(self, best: Callable[[], Settings]) -> Iterator[tuple[Settings, list[Reading]]]:
+    def networks(
+        self, best: Callable[[], Settings]
+    ) -> Iterator[tuple[Settings, list[ReadoutChoice]]]:
         """Networks, and the readings to try of each.
 
         Parameters
@@ -106,7 +108,7 @@ class Candidates:
                 network = self._network(centre, change)
                 yield network, self._finer(centre)
 
-    def settings(self, network: Settings, reading: Reading) -> Settings:
+    def settings(self, network: Settings, reading: ReadoutChoice) -> Settings:
         """A network with a reading, as settings."""
         changes: dict[str, Any] = {"readout": reading.readout}
         if reading.readout == "subspace":
@@ -120,17 +122,17 @@ class Candidates:
         """What distinguishes the networks of settings."""
         return tuple(value for key, value in settings.to_dict().items() if key not in OF_READOUT)
 
-    def _usual(self) -> Iterator[tuple[Settings, list[Reading]]]:
+    def _usual(self) -> Iterator[tuple[Settings, list[ReadoutChoice]]]:
         """The present network, then the coarse list, each with all read-outs."""
         readings = [
             *(
-                Reading(name, 1, ridge)
+                ReadoutChoice(name, 1, ridge)
                 for ridge in RIDGES
                 for name in ("discriminant", "regression")
             ),
-            *(Reading("quadratic", 1, ridge) for ridge in (0.03, 0.3)),
-            *(Reading("subspace", r, 0.0) for r in COMPONENTS if r < self._d),
-            Reading("coding", 1, 0.0),
+            *(ReadoutChoice("quadratic", 1, ridge) for ridge in (0.03, 0.3)),
+            *(ReadoutChoice("subspace", r, 0.0) for r in COMPONENTS if r < self._d),
+            ReadoutChoice("coding", 1, 0.0),
         ]
         readings = [one for one in readings if self._products(one) <= MOST_PRODUCTS]
         yield self._present, [self._own, *readings]
@@ -141,7 +143,7 @@ class Candidates:
                     readings,
                 )
 
-    def _products(self, reading: Reading) -> int:
+    def _products(self, reading: ReadoutChoice) -> int:
         if reading.readout == "quadratic":
             q = min(self._k, self._d)
             return self._d * q + self._k * q**2
@@ -152,7 +154,7 @@ class Candidates:
 
     def _searched(
         self, search: Mapping[str, Sequence[Any]]
-    ) -> Iterator[tuple[Settings, list[Reading]]]:
+    ) -> Iterator[tuple[Settings, list[ReadoutChoice]]]:
         """The present settings, then all combinations."""
         check_searched(search)
         yield self._present, [self._own]
@@ -164,11 +166,11 @@ class Candidates:
         for reading in itertools.product(kinds, components, ridges):
             checked = self._present.changed(dict(zip(OF_READOUT, reading, strict=True)))
             found = checked.components(self._d)
-            readings.append(Reading(checked.readout, found, checked.ridge))
+            readings.append(ReadoutChoice(checked.readout, found, checked.ridge))
         for values in itertools.product(*of_network.values()):
             yield self._present.changed(dict(zip(of_network, values, strict=True))), readings
 
-    def _distinct(self, readings: Sequence[Reading]) -> list[Reading]:
+    def _distinct(self, readings: Sequence[ReadoutChoice]) -> list[ReadoutChoice]:
         found = {self.settings(self._present, one): one for one in reversed(readings)}
         return list(reversed(found.values()))
 
@@ -198,11 +200,11 @@ class Candidates:
         same = {name: getattr(self._present, name) for name in unused}
         return network.changed(same)  # so that one network has one name
 
-    def _finer(self, centre: Settings) -> list[Reading]:
+    def _finer(self, centre: Settings) -> list[ReadoutChoice]:
         """The reading of the best settings so far, and two between those tried before."""
         r = centre.components(self._d)
         return [
-            Reading(centre.readout, min(max(1, n), self._d - 1 or 1), ridge)
+            ReadoutChoice(centre.readout, min(max(1, n), self._d - 1 or 1), ridge)
             for n, ridge in (
                 (r, centre.ridge),
                 (round(r * 0.8), _rounded(centre.ridge / 3)),

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from redunet.core.calibration import best_temperature, probabilities
-from redunet.core.readings import Reading, Readings
+from redunet.core.readouts import ReadoutChoice, read_outs
 from redunet.errors import DataError, ReduNetError, SettingsError, is_out_of_memory
 from redunet.estimators.candidates import Candidates
 from redunet.estimators.checks import checked_labels, checked_samples
@@ -239,7 +239,7 @@ class _Samples:
         return cls(predictor, rows, predictor.vectors(every[rows]), classes[rows])
 
     def outcomes(
-        self, settings: Settings, readings: Sequence[Reading], best: Hits
+        self, settings: Settings, readings: Sequence[ReadoutChoice], best: Hits
     ) -> list[Outcome]:
         """What became of each reading of a network, beside the hits of the best one so far."""
         predictor = replace(self.predictor, settings=settings)
@@ -255,13 +255,16 @@ class _Samples:
             return [reason]
         return [one for each in readings for one in self.outcomes(settings, [each], best)]
 
-    def _hits(self, predictor: Predictor, readings: Sequence[Reading], best: Hits) -> list[Outcome]:
+    def _hits(
+        self, predictor: Predictor, readings: Sequence[ReadoutChoice], best: Hits
+    ) -> list[Outcome]:
         """Which samples each reading labels correctly; None for each where that is hopeless."""
-        labels = Readings(predictor.built().network, readings)
+        readouts = read_outs(predictor.built().network, readings)
 
         def right(part: slice) -> list[Hits]:
             Z = self._features(predictor, part)
-            return [one.cpu().numpy() == self.classes[part] for one in labels.labels(Z)]
+            labels = (one.scores(Z).argmax(dim=1).cpu().numpy() for one in readouts)
+            return [one == self.classes[part] for one in labels]
 
         if len(self.rows) < MANY:
             return [*right(slice(None))]

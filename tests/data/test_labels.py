@@ -91,12 +91,12 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
     "fractions": (np.array([0.5, 1.0]), "got 0.5"),
     "nan": (np.array([np.nan, 1.0]), "got nan"),
     "nul": (np.array(["a\0b", "a"]), "without NUL"),
-    "surrogate": (np.array(["\ud800", "a"]), "Unicode letters only"),
+    "surrogate": (np.array(["\ud800", "a"]), "halves of letters"),
     "beyond": (
         np.array([[0x110000, 0], [97, 0]], np.uint32).view("<U2").ravel(),
-        "Unicode letters only",
+        "labels of Unicode letters",
     ),
-    "swapped": (np.array(["\ud800", "a"]).astype(">U1"), "Unicode letters only"),
+    "swapped": (np.array(["\ud800", "a"]).astype(">U1"), "halves of letters"),
 }
 
 

@@ -39,10 +39,6 @@ def open_source(path: Path, options: ReadOptions) -> Source:
     ----------
     path : Path
     options : ReadOptions
-
-    Returns
-    -------
-    Source
     """
     try:
         os.stat(path)

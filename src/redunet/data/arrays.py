@@ -7,10 +7,9 @@ import os
 import tokenize
 import warnings
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -32,83 +31,63 @@ from redunet.data.source import (
 from redunet.errors import DataError
 from redunet.safety.untrusted import open_regular
 
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-_KIND = "an array that NumPy saved"
+_KIND = "an array of numbers or words that NumPy saved"
 
-_BY_ZIPFILE = (KeyError, NotImplementedError, OverflowError, RuntimeError)
-"""With which it says that a member is gone, of a strange kind, far beyond the end, or locked."""
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """One array: a .npy file, or a member of an .npz archive; its header has been checked."""
-
-    path: Path
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    member: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.member} in {self.path}" if self.member else str(self.path)
-
-    def array(self) -> NDArray[Any]:
-        """Its values: a .npy file mapped into memory, a member of an archive read whole."""
-        with reading(self.path, _KIND, *_BY_ZIPFILE):
-            array: NDArray[Any]
-            if self.member is None:
-                array = np.load(self.path, mmap_mode="r", allow_pickle=False)
-            else:
-                with (
-                    open_regular(self.path) as file,
-                    np.load(file, allow_pickle=False) as archive,
-                ):
-                    array = archive[f"{self.member}.npy"]
-            if (array.shape, array.dtype) != (self.shape, self.dtype):
-                raise ValueError("it changed while it was read")
-            return array
+_DAMAGE = (
+    KeyError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    tokenize.TokenError,
+    zipfile.LargeZipFile,
+)
+"""Errors of zipfile and of NumPy's parser of headers, whose bytes make no sense."""
 
 
 def open_npy(path: Path, options: ReadOptions) -> Source:
-    """Open an array of samples, with labels in a file of their own."""
+    """Open an array of samples, mapped into memory, with labels in a file of their own."""
     labels = None
     if options.label is not None and options.labels != "ignored":
-        labels = _stored(Path(options.label))
+        labels = _mapped(Path(options.label))
     elif options.labels == "required":
         raise DataError(f"expected labels for {path}: name the .npy file of them with --label")
-    return _paired(path, _stored(path), labels)
+    return _paired(path, _mapped(path), labels, str(options.label))
 
 
 def open_npz(path: Path, options: ReadOptions) -> Source:
     """Open an archive with labels, and samples in the only other array of as many rows."""
     arrays = _members(path, options.most_unpacked)
     label = label_name(path, list(arrays), options)
-    labels = arrays.pop(label) if label else None
-    n = labels.shape[0] if labels else None
-    samples = [one for one in arrays.values() if len(one.shape) > 1 and n in (None, one.shape[0])]
+    labels = None if label is None else arrays.pop(label)
+    n = None if labels is None else len(labels)
+    samples = [one for one in arrays.values() if one.ndim > 1 and n in (None, len(one))]
     if len(samples) != 1:
         rows = f"of {n:,} samples" if n is not None else "of samples"
-        found = [f"{name} {stored.shape}" for name, stored in arrays.items()]
+        found = [f"{name} {array.shape}" for name, array in arrays.items()]
         raise DataError(
             f"expected one array {rows} in {path} beside the labels, got {listed(found)}: "
             f"save samples as X and labels as y"
         )
-    return _paired(path, samples[0], None if options.labels == "ignored" else labels)
+    labels = None if options.labels == "ignored" else labels
+    return _paired(path, samples[0], labels, f"{label} in {path}")
 
 
-def _stored(path: Path) -> _Stored:
-    with reading(path, _KIND), open_regular(path) as stream:
-        return _checked(stream, os.fstat(stream.fileno()).st_size, path)
+def _mapped(path: Path) -> NDArray[Any]:
+    with reading(path, _KIND, *_DAMAGE):
+        open_regular(path).close()
+        return _checked(lambda: npy.open_memmap(path, mode="r"), str(path))
 
 
-def _members(path: Path, most_unpacked: int) -> dict[str, _Stored]:
-    """The arrays of an archive, which is gone through once."""
-    arrays = {}
+def _members(path: Path, most_unpacked: int) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive, read whole after their sizes were checked."""
+    arrays: dict[str, NDArray[Any]] = {}
     with (
-        reading(path, "an .npz archive", *_BY_ZIPFILE),
+        reading(path, _KIND, *_DAMAGE),
         open_regular(path) as file,
         zipfile.ZipFile(file) as archive,
     ):
-        size = os.fstat(file.fileno()).st_size
+        size, unpacked = os.fstat(file.fileno()).st_size, 0
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
                 continue
@@ -117,70 +96,62 @@ def _members(path: Path, most_unpacked: int) -> dict[str, _Stored]:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise DataError(f"expected {name} in {path} to be packed as NumPy does it")
             check_weight(path, info.file_size, min(info.compress_size, size))
-            if info.file_size > most_unpacked:  # beyond which zipfile reads nothing
+            unpacked += info.file_size  # beyond which zipfile reads nothing
+            if unpacked > most_unpacked:
                 raise DataError(
                     f"expected at most {most_unpacked / 1e6:,.0f} MB unpacked, as arrays in .npz "
-                    f"files are read whole, got {info.file_size / 1e6:,.0f} MB of {name} in "
-                    f"{path}: save it as .npy, which need not fit into memory"
+                    f"files are read whole, got more in {path}: save it as .npy, which need not "
+                    f"fit into memory"
                 )
             with archive.open(info) as stream:
-                arrays[name] = _checked(stream, info.file_size, path, name)
+                arrays[name] = _checked(
+                    lambda stream=stream: npy.read_array(stream, allow_pickle=False),  # type: ignore[misc]
+                    f"{name} in {path}",
+                )
     return arrays
 
 
-def _checked(stream: IO[bytes], size: int, path: Path, member: str | None = None) -> _Stored:
-    """An array whose header says what can be learnt from, in a file of that many bytes."""
-    version = npy.read_magic(stream)
-    if version not in _HEADERS:
-        raise ValueError(f"format {version[0]}.{version[1]} is unknown")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            shape, _, dtype = _HEADERS[version](stream)
-        except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):
-            # MemoryError: of Python's parser, where brackets are nested deeply.
-            raise ValueError("its header makes no sense") from None
-    what = _Stored(path, shape, dtype, member)
-    if dtype.hasobject:
-        raise DataError(
-            f"{what} holds Python objects, which are never unpickled: save numbers or words"
-        )
-    if dtype.kind not in "biufU":
-        raise DataError(f"expected numbers or words in {what}, got {dtype}: convert them")
-    if not shape or min(shape) < 1 or not dtype.itemsize:
-        raise DataError(f"expected at least one sample in {what}, got shape {shape}")
-    if math.prod(shape[1:]) > MOST_VALUES or dtype.itemsize > 4 * LONGEST_LABEL:
+def _checked(read: Callable[[], NDArray[Any]], what: str) -> NDArray[Any]:
+    """An array that can hold samples or labels."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            array = read()
+    except MemoryError:
+        raise ValueError("it does not fit into memory, or its header is wrong") from None
+    if array.dtype.kind not in "biufU":
+        raise DataError(f"expected numbers or words in {what}, got {array.dtype}: convert them")
+    if not array.ndim or not array.size or not array.dtype.itemsize:
+        raise DataError(f"expected at least one sample in {what}, got shape {array.shape}")
+    if math.prod(array.shape[1:]) > MOST_VALUES or (
+        array.dtype.kind == "U" and array.dtype.itemsize > 4 * LONGEST_LABEL
+    ):
         raise DataError(
             f"expected at most {MOST_VALUES:,} values a sample in {what}, and words of at most "
-            f"{LONGEST_LABEL} letters, got shape {shape} of {dtype}"
+            f"{LONGEST_LABEL} letters, got shape {array.shape} of {array.dtype}"
         )
-    # NumPy makes room for what the header claims before it reads a value.
-    if size - stream.tell() != math.prod(shape) * dtype.itemsize:
-        raise ValueError("it is not as long as its header says")
-    return what
+    return array
 
 
-def _paired(path: Path, samples: _Stored, labels: _Stored | None) -> Source:
-    """Samples, and their labels where there are some."""
-    shape = samples.shape
-    if len(shape) < 2:
-        raise DataError(f"expected samples as rows in {samples}, got shape {shape}: reshape them")
-    if labels is not None and (found := labels.shape) != shape[:1]:
+def _paired(path: Path, X: NDArray[Any], y: NDArray[Any] | None, place: str) -> Source:
+    """Samples, and their labels, from a place, where there are some."""
+    if X.ndim < 2:
+        raise DataError(f"expected samples as rows in {path}, got shape {X.shape}: reshape them")
+    if y is not None and y.shape != X.shape[:1]:
         raise DataError(
-            f"expected one label for each of {shape[0]:,} samples in {labels}, got shape {found}"
+            f"expected one label for each of {len(X):,} samples in {place}, got shape {y.shape}"
         )
 
     def batches() -> Iterator[Batch]:
-        label_values = labels.dtype.itemsize // 8 if labels else 0
-        step = rows_at_a_time(math.prod(shape[1:]) + label_values)
-        X, y = samples.array(), labels.array() if labels else None
+        label_values = 0 if y is None else y.dtype.itemsize // 8
+        step = rows_at_a_time(math.prod(X.shape[1:]) + label_values)
         for first in range(0, len(X), step):
             part = slice(first, min(first + step, len(X)))
             yield Batch(
                 np.array(X[part], order="C"),
-                None if y is None else checked_array(np.array(y[part]), str(labels)),
+                None if y is None else checked_array(np.array(y[part]), place),
                 RowNames(first, part.stop - first),
                 part.stop / len(X),
             )
 
-    return Source(path, batches, holds="images" if len(shape) > 2 else "vectors")
+    return Source(path, batches, holds="images" if X.ndim > 2 else "vectors")

@@ -95,10 +95,6 @@ def open_csv(path: Path, options: ReadOptions, block_bytes: int = BLOCK_BYTES) -
     options : ReadOptions
     block_bytes : int, default=BLOCK_BYTES
         Bytes that are parsed at a time.
-
-    Returns
-    -------
-    Source
     """
     texts = options.texts
     with reading(path, "a CSV file", pa.ArrowException, csv.Error), open_regular(path) as file:

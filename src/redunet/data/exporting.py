@@ -41,10 +41,6 @@ def export(
         As for `redunet.export.export`.
     device, memory : str
     progress : callable
-
-    Returns
-    -------
-    Result
     """
     format_of(out, file_format)
     model = load(path, device, memory)

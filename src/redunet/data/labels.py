@@ -144,9 +144,7 @@ def checked_array(labels: NDArray[np.generic], what: str) -> NDArray[np.generic]
     if kind == "U":
         try:
             checked_text(np.unique(labels).tolist(), what)
-        except ValueError as error:  # a letter beyond Unicode; a DataError is one too
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"expected labels of Unicode letters in {what}: {error}") from error
+        except SystemError:  # so Python says that a letter is beyond Unicode
+            raise DataError(f"expected labels of Unicode letters in {what}: rename them") from None
         return labels
     return labels.astype(np.int64)

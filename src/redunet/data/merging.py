@@ -35,10 +35,6 @@ def merge(paths: Sequence[Path], out: Path, *, tell: Tell, progress: Progress = 
     out : Path
         Of the new model file.
     tell, progress : callable
-
-    Returns
-    -------
-    Result
     """
     if len(paths) < 2:
         raise DataError(f"expected at least two models to merge, got {len(paths)}")

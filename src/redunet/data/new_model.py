@@ -47,10 +47,6 @@ def new_model(
     sources : sequence of Source
     device : str
     progress : callable
-
-    Returns
-    -------
-    Estimator
     """
     kind = estimator_named(name)
     own, shared = _own_settings(kind, settings)

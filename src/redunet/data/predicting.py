@@ -40,10 +40,6 @@ def predict(
     progress : callable
     threshold : float, default=None
         The novelty above which a sample is rejected; None rejects nothing.
-
-    Returns
-    -------
-    Result
     """
     sources = open_all(data, options, model)
     n, rejected = 0, 0

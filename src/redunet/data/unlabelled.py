@@ -102,10 +102,6 @@ def calibrate(
     options : ReadOptions
     device, memory : str
     tell, progress : callable
-
-    Returns
-    -------
-    Result
     """
     sources: list[Source] = []
     given: list[int] = []

@@ -50,10 +50,6 @@ def verify(
     options : ReadOptions, default=None
         How to read data.
     progress : callable
-
-    Returns
-    -------
-    Result
     """
     options = options or ReadOptions()
     model, present = load(path), file_sha256(path)

@@ -34,10 +34,6 @@ def forget(
     tell : callable
     receipts : Receipts, default=None
         Where a receipt of it is written.
-
-    Returns
-    -------
-    Result
     """
 
     def forgotten(model: Estimator) -> Estimator:
@@ -76,10 +72,6 @@ def unlearn(
         Withdraws the data: in this process, or on others.
     receipts : Receipts, default=None
         Where a receipt of it is written.
-
-    Returns
-    -------
-    Result
     """
     if receipts is not None:
         receipts.refuse_files("data", data)

@@ -40,11 +40,6 @@ def variants(experiment: Experiment, n_pixels: int | None = None) -> list[Experi
     and the paper's step.
     What differs in its read-out alone stands together. Where there are no more
     pixels than components, pixels have the usual number of components.
-
-    Returns
-    -------
-    list of Experiment
-        Each once; the experiment itself is among them.
     """
     plan = experiment.plan
     found = []
@@ -82,17 +77,7 @@ def check_variants(shared: Vectors) -> None:
 def ablation(
     shared: Vectors, model: ReduNetClassifier, progress: Progress = silent
 ) -> list[dict[str, Any]]:
-    """The accuracy of each variant after the last task, for a record.
-
-    Parameters
-    ----------
-    shared : Vectors
-    model : ReduNetClassifier
-        That has learnt all tasks: variants over its features take its moments,
-        others learn theirs once for each feature map.
-    progress : callable, default=nothing
-        Told which variant begins, and which share of all of them is done.
-    """
+    """The accuracy of each variant after the last task, for a record."""
     x_test, y_test = pooled(shared.tasks, "test")
     every = variants(shared.experiment, _n_pixels(shared))
     rows: list[dict[str, Any]] = []

@@ -47,48 +47,6 @@ def compare(
     on different methods of one ``out`` side by side. Runs that are there already,
     finished or not, are continued. The record tells of all finished runs in the
     folder, whoever made them, and of what was begun or asked for and is missing.
-
-    Parameters
-    ----------
-    data : str, default="digits"
-        A data set of `redunet_lab.datasets`, or a file or folder of a person's own.
-    out : Path
-    command : str, default=None
-        The command line, for the record.
-    methods : sequence of str, default=None
-        Keys of `redunet_lab.methods.names`. None means all but nearest
-        subspace and the methods for vectors; with ``ablate`` those on class moments,
-        and for vectors all of these.
-    seeds : sequence of int, default=(0,)
-        A method in which nothing is random runs once, whatever the seeds.
-    recipe : str, default=None
-        ReduNet's features and network in place of those that are usual for the
-        data; the closed-form methods have its features too.
-    config : Path, default=None
-        A TOML file with settings of stream, features and network.
-    changes : mapping from a method to settings, default=None
-        Settings other than the usual ones, or than the recipe's; those of
-        "redunet" may also be of the stream.
-    label, test : str, default=None
-        Of a person's own data, as for `redunet_lab.own_data.load`.
-    ablate : bool, default=False
-        Whether to evaluate ReduNet's parts alone too, for the first seed.
-    joint : bool, default=ablate
-        Whether to compare ReduNet with joint training, for the first seed.
-    checkpoints : bool, default=True
-        Whether to save models after each task; without, an unfinished run learns its finished
-        tasks once more.
-    device, memory
-        As for `ReduNetClassifier`.
-    data_dir : Path, default=None
-        Where the data set may be found.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-
-    Returns
-    -------
-    dict
-        The record, as it was saved.
     """
     start = time.perf_counter()
     changes = {key: dict(values) for key, values in (changes or {}).items()}

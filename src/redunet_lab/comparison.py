@@ -12,12 +12,13 @@ from redunet.estimators.inspection import rates_by_layer
 from redunet.progress import Progress, part_of, silent
 from redunet_lab.ablation import ablation, check_variants
 from redunet_lab.closed_forms import CLOSED_FORMS
+from redunet_lab.datasets.dataset import Samples
 from redunet_lab.equivalence import joint_check
 from redunet_lab.experiment import FEATURES, Experiment, with_defaults
 from redunet_lab.methods import Method, names
 from redunet_lab.record import VERSION, method_rows, read_run, run_so_far
 from redunet_lab.runner import Entry, run
-from redunet_lab.streams import Arrays, Task, described
+from redunet_lab.streams import Task, described
 from redunet_lab.vectors import Vectors
 
 _SHARED = {*FEATURES, "data", "train_per_class", "test_per_class", "label", "test", "shuffle"}
@@ -31,22 +32,6 @@ class Comparison:
     several processes may work on different methods side by side. Methods on
     moments share a learner, ``out/moments/seed-S``, but for those with features of
     their own. Runs that are there already, finished or not, are continued.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    methods : sequence of Method
-    seeds : sequence of int
-        A method in which nothing is random runs once, whatever the seeds.
-    data : data set
-    out : Path
-    device, memory
-        As for `ReduNetClassifier`.
-    extras : collection of str, default=()
-        Entries of ReduNet's record beside its labels: "rates" of each layer, and for the first
-        seed "joint" training beside it, and its "ablation".
-    checkpoints : bool, default=True
-        Whether to save models after each task, so that runs resume from there.
     """
 
     def __init__(
@@ -54,7 +39,7 @@ class Comparison:
         experiment: Experiment,
         methods: Sequence[Method],
         seeds: Sequence[int],
-        data: Arrays,
+        data: Samples,
         out: Path,
         device: str = "auto",
         memory: str = "2GB",
@@ -81,13 +66,7 @@ class Comparison:
         return self._vectors[seed]
 
     def run(self, progress: Progress = silent) -> bool:
-        """Run the methods; whatever is wrong is an error before anything runs.
-
-        Returns
-        -------
-        bool
-            Whether there were no runs in the folder before.
-        """
+        """Run the methods; whatever is wrong is an error before anything runs."""
         before = self._checked()
         together = [method for method in self.methods if method.shares_moments]
         jobs = [([m], seed) for m, seed in self._each() if not m.shares_moments]
@@ -207,20 +186,7 @@ class Comparison:
     def record(
         self, what: str, command: str | None, expected: Sequence[str] = (), **more: Any
     ) -> dict[str, Any]:
-        """The record of all finished runs in the folder, and of the runs missing there.
-
-        Parameters
-        ----------
-        what : str
-            The title.
-        command : str, or None
-            The command line; it follows those that earlier calls left in the folder.
-        expected : sequence of str, default=none
-            Methods that are listed as missing where they have not finished, beside those
-            that have begun.
-        **more
-            Further entries.
-        """
+        """The record of all finished runs in the folder, and of the runs missing there."""
         found, tasks = self.found(), self.tasks(self.seeds[0])
         check_alike({self._folder(*key): record["settings"] for key, record in found.items()})
         own = {method.key: method for method in self.methods}

@@ -29,22 +29,7 @@ MODEL = "digits.safetensors"
 
 
 def run_demo(out: Path, workers: int | None = None, progress: Progress = silent) -> dict[str, Any]:
-    """Run the demonstration; write model, record, figures and reports to a folder.
-
-    Parameters
-    ----------
-    out : Path
-        The folder; made where it is missing.
-    workers : int, default=None
-        How many processes learn the digits once more, and withdraw the class.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-
-    Returns
-    -------
-    dict
-        The record, as it was saved.
-    """
+    """Run the demonstration; write model, record, figures and reports to a folder."""
     make_folder(out)
     images = load("digits")
     x_train, x_test = (x.reshape(-1, 64) for x in (images.x_train, images.x_test))

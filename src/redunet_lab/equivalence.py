@@ -20,12 +20,6 @@ def joint_check(model: Any, seen: Sequence[Task], make: Callable[[], Any]) -> di
     """Compare a model with one that learns all tasks seen at once, for a record.
 
     Each network is built by itself: of many features, two may not fit in memory.
-
-    Returns
-    -------
-    dict
-        ``accuracy`` of joint training, and under ``equivalence`` whether ``moments``, ``network``
-        and ``file`` are equal to the last bit, and how many ``labels_that_differ``.
     """
     joint = make().fit(*pooled(seen, "train"))
     x_test, y_test = pooled(seen, "test")

@@ -16,7 +16,8 @@ from redunet.features.settings import known_names
 from redunet.shift_invariant.classifier import components as of_shifts
 from redunet.validation import documented
 from redunet_lab import datasets, own_data, recipes
-from redunet_lab.streams import Arrays, StreamSettings, Task, class_stream
+from redunet_lab.datasets.dataset import Samples
+from redunet_lab.streams import StreamSettings, Task, class_stream
 
 NETWORK = (*Settings.names(), *ShiftSettings.names())
 """Settings of the network and its read-out."""
@@ -37,7 +38,7 @@ class Plan(ModelSettings, StreamSettings):
     {settings}
     """
 
-    def stream(self, data: Arrays) -> tuple[Task, ...]:
+    def stream(self, data: Samples) -> tuple[Task, ...]:
         """The tasks of a data set."""
         return class_stream(
             data,
@@ -59,24 +60,13 @@ class Plan(ModelSettings, StreamSettings):
 
 @dataclass(frozen=True)
 class Experiment:
-    """The settings of a model and of a stream.
-
-    Parameters
-    ----------
-    plan : Plan
-    recipe : str, default=None
-        Whose settings the model starts from.
-    usual : Plan, default=that of the recipe
-        With which settings that were changed are compared.
-    label, test : str, default=None
-        Of a person's own data: the column or array of labels, and the test data.
-    """
+    """The settings of a model and of a stream."""
 
     plan: Plan
     recipe: str | None = None
-    usual: Plan = Plan()
-    label: str | None = None
-    test: str | None = None
+    usual: Plan = Plan()  # with which settings that were changed are compared
+    label: str | None = None  # of a person's own data: the column or array of labels,
+    test: str | None = None  # and the test data
 
     @classmethod
     def of(
@@ -90,22 +80,7 @@ class Experiment:
         label: str | None = None,
         test: str | None = None,
     ) -> Experiment:
-        """Settings from a recipe or the usual ones, then from a file, then single ones.
-
-        Parameters
-        ----------
-        data : str, default="digits"
-            A data set of `redunet_lab.datasets`, or a file or folder of a person's own.
-        recipe : str, default=None
-        usual : mapping from a data set to settings, default=None
-            What to start from where there is no recipe.
-        config : Path, default=None
-            A TOML file.
-        changes : mapping, default=None
-            Single settings.
-        label, test : str, default=None
-            Of a person's own data.
-        """
+        """Settings from a recipe or the usual ones, then from a file, then single ones."""
         given = {**({} if data is None else {"data": data}), **(changes or {})}
         name = given.get("data") or _with_file(Plan(), config).data
         start = (usual or {}).get(name, {}) if recipe is None else recipes.settings(recipe)
@@ -163,7 +138,7 @@ class Experiment:
         """The experiment with some settings replaced."""
         return replace(self, plan=self.plan.changed(values))
 
-    def load(self, data_dir: Path | None = None) -> Arrays:
+    def load(self, data_dir: Path | None = None) -> Samples:
         """The data set."""
         if self._is_known or not own_data.is_file(self.data):
             if self.label is not None or self.test is not None:
@@ -174,7 +149,7 @@ class Experiment:
             return datasets.load(self.data, data_dir)
         return own_data.load(Path(self.data), self.label, Path(self.test) if self.test else None)
 
-    def tasks(self, data: Arrays) -> tuple[Task, ...]:
+    def tasks(self, data: Samples) -> tuple[Task, ...]:
         """The stream."""
         return self.plan.stream(data)
 
@@ -196,7 +171,7 @@ class Experiment:
         network, of_each = self.plan.network(), n_features // self.plan.n_ensemble
         return (of_shifts if self.plan.shifts else Settings.components)(network, of_each)
 
-    def diagnostics(self, data: Arrays) -> list[str]:
+    def diagnostics(self, data: Samples) -> list[str]:
         """Why ReduNet's settings cannot work on data whose values are its features."""
         x_train = data.x_train
         if (self.plan.features, self.plan.readout, x_train.ndim) != ("pixels", "subspace", 2):

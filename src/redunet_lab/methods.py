@@ -58,29 +58,14 @@ def names() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Method:
-    """A method with its settings.
-
-    Parameters
-    ----------
-    key : str
-        A key of `names`.
-    experiment : Experiment
-        Of the stream, and of the features that all methods on moments share.
-    settings : mapping
-        The method's own; of ReduNet, those of its network.
-    usual : mapping
-        The same where nothing is changed.
-    chosen : str
-        How the settings were chosen, in words.
-    readings : mapping from a name to a number of components, default={}
-        Of ReduNet: labels by several numbers of components, each a row in tables.
-    """
+    """A method with its settings."""
 
     key: str
     experiment: Experiment
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # its own; of ReduNet, those of its network
     usual: Mapping[str, Any]
-    chosen: str
+    chosen: str  # how the settings were chosen, in words
+    # Of ReduNet: labels by several numbers of components, each a row in tables.
     readings: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod

@@ -19,13 +19,7 @@ Matrix = NDArray[np.float64]
 
 
 def average_incremental_accuracy(seen: ArrayLike) -> float:
-    """Mean over t of the accuracy on all classes seen after task t.
-
-    Parameters
-    ----------
-    seen : array-like of shape (T,)
-        Accuracy on the pooled test samples of all classes seen, after each task.
-    """
+    """Mean over t of the accuracy on all classes seen after task t."""
     return float(np.mean(np.asarray(seen, dtype=np.float64)))
 
 
@@ -80,16 +74,6 @@ def _matrix(values: ArrayLike) -> Matrix:
 
 def confusion(true: ArrayLike, given: ArrayLike) -> dict[str, Any]:
     """How many samples of each class were given each label.
-
-    Parameters
-    ----------
-    true, given : array-like of shape (n,), int or str
-
-    Returns
-    -------
-    dict
-        ``labels``, all that occur, sorted, and ``counts``: a row for each true
-        class, a column for each label given. Plain values, for a record.
 
     Examples
     --------

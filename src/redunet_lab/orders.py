@@ -31,24 +31,6 @@ def learn_in_orders(
 
     No network is built: comparing the saved files is enough. The feature map is
     the same for each order: that of the experiment's own stream.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    out : Path
-        Folder of the record.
-    command : str, default=None
-        What was typed, for the record.
-    seeds : sequence of int
-        Each shuffles the classes before they are divided into tasks.
-    device, data_dir, progress
-        As for `redunet_lab.reproduce.run_network`.
-
-    Returns
-    -------
-    dict
-        The record, as it was saved; of ``orders``, ``files`` is the number of
-        different files.
     """
     data = experiment.load(data_dir)
     own = experiment.tasks(data)

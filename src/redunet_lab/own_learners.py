@@ -18,12 +18,12 @@ from redunet.progress import Progress, silent
 from redunet_lab import report
 from redunet_lab.record import VERSION, method_rows, plain
 from redunet_lab.runner import Entry, Learner, resumable, run
-from redunet_lab.streams import AnyTask, described
+from redunet_lab.streams import described
 
 
 def run_learners(
     learners: Mapping[str, Learner],
-    tasks: Sequence[AnyTask],
+    tasks: Sequence[Any],
     out: str | Path | None = None,
     *,
     what: str = "Learners compared",
@@ -81,7 +81,7 @@ def run_learners(
 
 def _run_learners(
     learners: Mapping[str, Learner],
-    tasks: Sequence[AnyTask],
+    tasks: Sequence[Any],
     out: Path,
     what: str,
     data: str,

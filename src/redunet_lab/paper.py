@@ -54,18 +54,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An experiment of the paper, and the numbers of components it is evaluated with.
-
-    Parameters
-    ----------
-    what : str
-        A title.
-    data : str
-    settings : mapping
-        Of features and network; the others have their defaults.
-    readings : mapping from a name to a number of components
-        The first one is that of the settings.
-    """
+    """An experiment of the paper, and the numbers of components it is evaluated with."""
 
     what: str
     data: str

@@ -88,19 +88,7 @@ def method_rows(
     *,
     n_tasks: int,
 ) -> list[dict[str, Any]]:
-    """The rows of a method in the record of an experiment, one for each of its readings.
-
-    Parameters
-    ----------
-    about : mapping
-        What all of them say: ``method``, ``name``, ``type``, ``settings`` and so on.
-    runs : sequence of records of runs
-        One for each seed, finished.
-    readings : mapping from a name to a number of components, default=None
-        Of readings that have rows of their own.
-    n_tasks : int
-        Of the stream; a method that learns all of it at once has fewer.
-    """
+    """The rows of a method in the record of an experiment, one for each of its readings."""
     rows = []
     for index, reading in enumerate(runs[0]["tasks"][-1]["readings"]):
         of_reading = [_run_row(run, reading, n_tasks, with_costs=index == 0) for run in runs]

@@ -32,37 +32,7 @@ def run_network(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Run ReduNet over a stream; write record, figures and reports to a folder.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    out : Path
-        Runs that are there already, finished or not, are continued.
-    command : str, default=None
-        The command line, for the record.
-    what : str, default=None
-        A title; None names data and features.
-    readings : mapping from a name to a number of components, default=None
-        Which numbers of components to evaluate; None takes the experiment's.
-    paper : str, default=None
-        Which of the paper's experiments it is set beside.
-    seeds : sequence of int, default=None
-        Of what is random; None takes the experiment's.
-    device, memory
-        As for `ReduNetClassifier`.
-    joint : bool, default=True
-        Whether to compare with joint training, for the first seed.
-    data_dir : Path, default=None
-        Where the data set may be found.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-
-    Returns
-    -------
-    dict
-        The record, as it was saved.
-    """
+    """Run ReduNet over a stream; write record, figures and reports to a folder."""
     start = time.perf_counter()
     data = experiment.load(data_dir)
     seeds = (experiment.seed,) if seeds is None else seeds

@@ -26,7 +26,7 @@ from redunet_lab.record import (
     run_so_far,
     write_record,
 )
-from redunet_lab.streams import AnyTask, pooled
+from redunet_lab.streams import pooled
 from redunet_lab.vectors import Vectors
 
 _MOST_CONFUSED = 50
@@ -52,30 +52,16 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in a run, and the record of its own that it has there.
-
-    Parameters
-    ----------
-    folder : Path
-        Of ``record.json``.
-    settings : mapping
-        What decides the numbers; a record with other settings is not resumed.
-    name : str, default=""
-        For progress.
-    estimator : callable, default=None
-        Makes an estimator of vectors, which answers from the learner's moments;
-        None where the learner answers itself.
-    readings : mapping from a name to a number of components, default={}
-        Of networks: the numbers of components to label by, each also without layers.
-    at_end : mapping from an entry of the record to a callable, default={}
-        What is computed from the learner after the last task.
-    """
+    """A method in a run, and the record of its own that it has there."""
 
     folder: Path
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # a record with other settings is not resumed
     name: str = ""
+    # Makes what answers from the learner's moments; None where the learner answers itself.
     estimator: Callable[[], Any] | None = None
+    # Numbers of components to label by, each also without layers.
     readings: Mapping[str, int] = field(default_factory=dict)
+    # Further entries of the record, computed from the learner after the last task.
     at_end: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     @property
@@ -96,7 +82,7 @@ class Entry:
 
 def run(
     make: Callable[[], Learner],
-    tasks: Sequence[AnyTask],
+    tasks: Sequence[Any],
     entries: Sequence[Entry],
     checkpoints: Path | None,
     vectors: Vectors | None = None,
@@ -107,24 +93,6 @@ def run(
     A run that was interrupted continues after the last task that is in all
     records, and ends with the same numbers: from a checkpoint where the learner
     has ``save`` and ``load``, else by learning the finished tasks once more.
-
-    Parameters
-    ----------
-    make : callable
-        Gives a learner that has learnt nothing yet; not called where all is finished.
-    tasks : sequence of tasks
-    entries : sequence of Entry
-    checkpoints : Path, or None
-        Folder of the learner's own file, ``after-task-N.safetensors``; None saves none.
-    vectors : Vectors, default=None
-        Of the test samples, for entries with an estimator of their own.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-
-    Returns
-    -------
-    list of dict
-        The records, one for each entry.
     """
     records = [run_so_far(one.path, one.settings) for one in entries]
     pairs = list(zip(entries, records, strict=True))
@@ -175,7 +143,7 @@ def resumable(learner: Any) -> bool:
 
 
 def evaluated(
-    entry: Entry, learner: Any, seen: Sequence[AnyTask], vectors: Vectors | None, last: bool
+    entry: Entry, learner: Any, seen: Sequence[Any], vectors: Vectors | None, last: bool
 ) -> dict[str, Any]:
     """A row of a record: accuracy on the test samples of all tasks seen."""
     x_test, y_test = pooled(seen, "test")
@@ -237,7 +205,7 @@ def _keep(one: Entry, record: dict[str, Any]) -> None:
 
 
 def _resumed(
-    learner: Any, finished: Sequence[AnyTask], checkpoints: Path | None, progress: Progress
+    learner: Any, finished: Sequence[Any], checkpoints: Path | None, progress: Progress
 ) -> Any:
     """The learner after the finished tasks."""
     file = None if checkpoints is None else _checkpoint(checkpoints, len(finished))

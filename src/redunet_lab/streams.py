@@ -4,41 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from redunet.errors import SettingsError
 from redunet.validation import Declared, flag, setting, whole
-
-
-class Arrays(Protocol):
-    """Samples and labels for training and for test, such as `redunet_lab.Samples`."""
-
-    @property
-    def x_train(self) -> NDArray[Any]:
-        """Training samples, (n, …)."""
-
-    @property
-    def y_train(self) -> NDArray[Any]:
-        """Their labels, (n,)."""
-
-    @property
-    def x_test(self) -> NDArray[Any]:
-        """Test samples, (n, …)."""
-
-    @property
-    def y_test(self) -> NDArray[Any]:
-        """Their labels, (n,)."""
-
-
-class AnyTask(Arrays, Protocol):
-    """Some classes of a data set with their samples."""
-
-    @property
-    def classes(self) -> Sequence[Any]:
-        """The labels that the task brings."""
+from redunet_lab.datasets.dataset import Samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +29,7 @@ class Task:
     """
 
     classes: tuple[Any, ...]
-    data: Arrays
+    data: Samples
     train_rows: NDArray[np.intp]
     test_rows: NDArray[np.intp]
     test_moves: NDArray[np.intp] | None = None
@@ -141,7 +114,7 @@ class StreamSettings(Declared):
 
 
 def class_stream(
-    data: Arrays,
+    data: Samples,
     n_tasks: int | None = None,
     *,
     tasks: Sequence[Sequence[Any]] | None = None,
@@ -209,12 +182,6 @@ def class_stream(
 def moved(images: NDArray[Any], moves: NDArray[np.intp]) -> NDArray[Any]:
     """Images moved within their frame; what comes in from outside is 0.
 
-    Parameters
-    ----------
-    images : ndarray of shape (n, height, width[, channels])
-    moves : ndarray of shape (n, 2)
-        Pixels down and right, or below zero up and left.
-
     Examples
     --------
     >>> moved(np.array([[[1, 2], [3, 4]]]), np.array([[1, -1]])).tolist()
@@ -226,7 +193,7 @@ def moved(images: NDArray[Any], moves: NDArray[np.intp]) -> NDArray[Any]:
     return np.stack([one[y : y + height, x : x + width] for one, (y, x) in windows])
 
 
-def _moves(data: Arrays, most: int, seed: int) -> NDArray[np.intp]:
+def _moves(data: Samples, most: int, seed: int) -> NDArray[np.intp]:
     """How far each test image is moved: ndarray of shape (n, 2)."""
     shape = data.x_test.shape
     if len(shape) < 3 or most >= min(shape[1:3]):
@@ -248,7 +215,7 @@ def at_once(tasks: Sequence[Task]) -> Task:
     )
 
 
-def described(tasks: Sequence[AnyTask]) -> list[dict[str, Any]]:
+def described(tasks: Sequence[Any]) -> list[dict[str, Any]]:
     """A stream for a record: a row a task, with the test samples of all classes seen so far."""
     rows, seen = [], 0
     for task in tasks:
@@ -258,7 +225,7 @@ def described(tasks: Sequence[AnyTask]) -> list[dict[str, Any]]:
     return rows
 
 
-def pooled(tasks: Sequence[AnyTask], part: Literal["train", "test"]) -> tuple[Any, Any]:
+def pooled(tasks: Sequence[Any], part: Literal["train", "test"]) -> tuple[Any, Any]:
     """Samples and labels of all tasks together, one task after another."""
     x, y = (np.concatenate([getattr(task, f"{name}_{part}") for task in tasks]) for name in "xy")
     return x, y
@@ -267,17 +234,7 @@ def pooled(tasks: Sequence[AnyTask], part: Literal["train", "test"]) -> tuple[An
 def drawn(
     labels: NDArray[Any], seed: int, count: Callable[[int], int], classes: Sequence[Any] = ()
 ) -> NDArray[np.bool_]:
-    """A mask of samples of each class, drawn without replacement.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-    seed : int
-        A class's samples depend on the seed and on its place among all classes alone.
-    count : callable
-        From the number of samples of a class to how many are drawn.
-    classes : sequence of labels, default=all
-    """
+    """A mask of samples of each class, drawn without replacement."""
     mask = np.zeros(len(labels), dtype=bool)
     for index, label in enumerate(np.unique(labels)):
         if len(classes) and label not in classes:

@@ -52,40 +52,7 @@ def tune_experiment(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Choose settings on the training data of an experiment; write ``tune.json`` to a folder.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    out : Path
-    command : str, or None
-        What was typed, for the record.
-    grid : mapping from setting to values
-        Of the method, and of the features.
-    method : str, default="redunet"
-        Or a closed-form method.
-    n_components : sequence of int, default=()
-        Tried for each network; those not below the number of features are not.
-    per_class : int, default=200
-        Samples of each class to evaluate on.
-    paper_rule : bool, default=True
-        Whether to compute the paper's rule too, which takes a second network.
-    most : int, default=None
-        At most so many combinations, drawn at random from the grid; None tries all.
-    first_task : bool, default=False
-        Whether to use the first task's samples alone.
-    device, memory
-        As for `ReduNetClassifier`.
-    data_dir : Path, default=None
-        Where the data set may be found.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-
-    Returns
-    -------
-    dict
-        The record, as it was saved.
-    """
+    """Choose settings on the training data of an experiment; write ``tune.json`` to a folder."""
     one_of("method", method, ("redunet", *CLOSED_FORMS))
     grid = experiment.plan.renamed(grid)
     settings = {**experiment.stream_settings, **experiment.model_settings, "seed": experiment.seed}

@@ -33,15 +33,7 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Samples to learn from, and others to label.
-
-    Parameters
-    ----------
-    train, held_out : (ndarray, ndarray)
-        Samples and labels.
-    words : mapping
-        Entries of a record on them: ``chosen_on`` and ``trained_on``.
-    """
+    """Samples to learn from, and others to label."""
 
     train: Pair
     held_out: Pair
@@ -85,21 +77,7 @@ def candidates(
     paper_rule: bool = False,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
-    """Combinations of settings with the accuracies that a model reaches with them.
-
-    Parameters
-    ----------
-    model : estimator on moments
-        Whose other settings all candidates share; it is not changed.
-    split : Split
-    combinations : sequence of mappings from setting to value
-    n_components : sequence of int, default=none
-        Tried for each network; those not below the number of features are not.
-    paper_rule : bool, default=False
-        Whether to compute the paper's rule too, which takes a second network.
-    progress : callable, default=nothing
-        Told what begins, and which share of the whole is done.
-    """
+    """Combinations of settings with the accuracies that a model reaches with them."""
     params = model.get_params(deep=False)
     for settings in combinations:
         type(model)(**params).set_params(**settings).own_settings()  # a mistake shows first

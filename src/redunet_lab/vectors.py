@@ -19,16 +19,7 @@ _ROWS = 512
 
 
 class Vectors:
-    """The feature map that methods share over one stream, and the vectors of its test samples.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        With a seed.
-    tasks : sequence of Task
-    device, memory
-        As for `ReduNetClassifier`.
-    """
+    """The feature map that methods share over one stream, and the vectors of its test samples."""
 
     def __init__(
         self, experiment: Experiment, tasks: tuple[Task, ...], device: str, memory: str

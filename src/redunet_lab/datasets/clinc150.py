@@ -53,17 +53,7 @@ Texts = dict[str, tuple[list[str], list[str]]]
 
 @dataclass(frozen=True, eq=False)
 class Clinc150(Samples):
-    """Vectors of questions, unit vectors of float32, and their intents.
-
-    Parameters
-    ----------
-    x_train, y_train, x_test, y_test, name, source
-        As for `Samples`: 100 questions of each intent for training, 30 for test.
-    x_val, y_val : ndarray
-        20 questions of each intent, for validation.
-    x_oos_train, x_oos_val, x_oos_test : ndarray
-        Of questions out of scope, which no intent fits.
-    """
+    """Vectors of questions, unit vectors of float32, and their intents."""
 
     x_val: NDArray[np.float32] = field(kw_only=True)
     y_val: NDArray[np.str_] = field(kw_only=True)

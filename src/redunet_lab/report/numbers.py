@@ -22,11 +22,6 @@ class Spread(NamedTuple):
 def over_seeds(values: Sequence[Sequence[float]]) -> list[Spread]:
     """Mean and deviation at each position, up to the last that every seed has.
 
-    Parameters
-    ----------
-    values : sequence of sequences of float
-        One sequence a seed.
-
     Examples
     --------
     >>> over_seeds([[0.5, 1.0], [0.25]])

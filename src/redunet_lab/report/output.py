@@ -15,21 +15,7 @@ from redunet_lab.report.text import for_terminal, to_markdown
 
 
 def write(record: Record, folder: Path) -> list[Path]:
-    """Write a record and its report into a folder.
-
-    Parameters
-    ----------
-    record : mapping
-        Of version 2.
-    folder : Path
-        Made where it is missing.
-
-    Returns
-    -------
-    list of Path
-        What was written: ``record.json``, ``report.html``, ``report.md``, and a
-        PNG file for each figure.
-    """
+    """Write a record and its report into a folder."""
     from redunet.report.figures import png  # Matplotlib takes long to load
 
     make_folder(folder)

@@ -190,13 +190,7 @@ def draw(root: Path) -> None:
 
 
 def overview(comparison: Record, demonstration: Record) -> bytes:
-    """The picture of the README: accuracy beside other methods, and the hashes after forgetting.
-
-    Parameters
-    ----------
-    comparison, demonstration : mapping
-        Records of `redunet compare` and of `redunet demo`.
-    """
+    """The picture of the README: accuracy beside other methods, and the hashes after forgetting."""
     canvas = Canvas(figsize=(9.6, 5.6), dpi=DPI)
     style: dict[str, Any] = {"fontsize": 11.5, "fontweight": "bold", "color": TEXT, "va": "top"}
     title = f"{comparison['title']}, two classes at a time: accuracy on all classes seen"

@@ -17,14 +17,7 @@ from redunet.widths import FirstThatFits
 
 
 def to_markdown(chapter: Chapter, pictures: Collection[str]) -> str:
-    """A report as Markdown.
-
-    Parameters
-    ----------
-    chapter : Chapter
-    pictures : collection of str
-        Names of the figures that lie beside the report as PNG files; others are left out.
-    """
+    """A report as Markdown."""
     blocks = [f"# {markdown_text(chapter.title)}"]
     for section in chapter.sections:
         lines = [_markdown(block, pictures) for block in section.blocks]

@@ -77,6 +77,7 @@ def recipes() -> None:
         said = {"Costs": recipe.cost, "Reached": recipe.reached, "Settings": settings}
         lines = [recipe.purpose, *(f"{word}: {text}" for word, text in said.items() if text)]
         say(name, *(indent(fill(line, 78), "  ") for line in lines), "")
+    say("More for run, compare and tune --data: redunet_lab/recipes/*.toml in the package.")
 
 
 for command in (

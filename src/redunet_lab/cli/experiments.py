@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -289,6 +290,12 @@ def _print(record: Any, out: Path) -> None:
     say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
 
 
+@wraps(compare)
+def ablate(*words: Any, **options: Any) -> None:
+    """Compare with --ablate: the name that earlier records have for it."""
+    compare(*words, **{**options, "ablate": True})
+
+
 def add(main: typer.Typer, name: str) -> None:
     """Add the command of an entry point to the command `redunet`."""
     commands: dict[str, Callable[..., None]] = {
@@ -296,9 +303,9 @@ def add(main: typer.Typer, name: str) -> None:
         "run": run,
         "reproduce": reproduce,
         "compare": compare,
+        "tune-data": tune,  # shown in the help of tune
     }
     how: dict[str, Any] = {"rich_help_panel": "Experiments", "cls": WithSettings}
-    if name == "tune-data":  # shown in the help of tune
-        main.command(name, hidden=True, **how)(tune)
-    else:
-        main.command(name, **how)(commands[name])
+    main.command(name, hidden=name == "tune-data", **how)(commands[name])
+    if name == "compare":
+        main.command("ablate", hidden=True, **how)(ablate)

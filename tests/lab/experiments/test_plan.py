@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,7 @@ def test_a_feature_map_sees_no_later_task(features: str) -> None:
     plan = Plan(features=features, n_filters=5, patch_size=3, width=20, centred=True)
     later = np.isin(data.y_train, range(2, 10))
     x_train = np.where(later[:, None, None], 16 - data.x_train, data.x_train)
-    changed = SimpleNamespace(
-        name="changed",
-        x_train=x_train,
-        y_train=data.y_train,
-        x_test=data.x_test * 0,
-        y_test=data.y_test,
-    )
+    changed = replace(data, x_train=x_train, x_test=data.x_test * 0)
     one, other = (plan.feature_map(plan.stream(d)) for d in (data, changed))
     assert states_equal(one, other)
     leaky = plan.changed({"fit_features_on": "whole-training-set"})

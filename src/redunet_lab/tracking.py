@@ -91,8 +91,10 @@ def log_to_wandb(
         raise not_installed("Weights & Biases", "wandb", error) from error
     files, ids = list(files), []
     for run in runs_of(record):
-        about = {"config": {**run.settings, **run.tags}, "notes": run.tags.get("command")}
-        with wandb.init(project=project, name=run.name, **about, **init) as started:
+        config, notes = {**run.settings, **run.tags}, run.tags.get("command")
+        with wandb.init(
+            project=project, name=run.name, config=config, notes=notes, **init
+        ) as started:
             for number, metrics in enumerate(run.tasks, 1):
                 started.log(metrics, step=number)
             started.summary.update(run.summary)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from redunet.core.covariance import summed
+from redunet.core.eigenvectors import columns_factor, low_rank_factor
 from redunet.core.exact_columns import Columns, compress, most_columns
-from redunet.core.factors import columns_factor, low_rank_factor
 from redunet.core.grid import GRID, on_grid, unit_rows
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments

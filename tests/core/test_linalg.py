@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from redunet.core.linalg import (
+    _inverse_factor,
     congruence_,
     is_surely_definite,
     lower_product_,
@@ -58,30 +59,11 @@ def test_matrices_without_a_factor_are_an_error_of_one_kind(
 
 
 @pytest.mark.parametrize("d", [97, 200, 288, 513])
-def test_a_stack_is_inverted_with_the_blocks_of_a_gpu(
-    d: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = {"_INVERTED_WHOLE": 300, "_FACTORED_WHOLE": 300, "_SOLVED_WHOLE": 20}
-    for name, size in sizes.items():
-        monkeypatch.setattr(f"redunet.core.linalg.{name}", (size, size))
-    A = positive(3, d, rank=3)
-    inverse = torch.empty_like(A)
-    log_dets = spd_inverse_(A.clone(), inverse)
-    factors = torch.linalg.cholesky(A)
-    assert error(inverse, torch.cholesky_inverse(factors)) < 1e-11
-    # Not torch.logdet: of a stack it may fail with several threads on a processor.
-    assert torch.allclose(log_dets, 2 * factors.diagonal(dim1=1, dim2=2).log().sum(1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("d", [97, 513])
-def test_the_inverse_in_float32_is_as_good_as_the_librarys(d: int) -> None:
-    A = positive(1, d, torch.float32, rank=3)
-    exact = torch.linalg.inv(A.double())
-    inverse, log_det = spd_inverse(A)
-    library = torch.cholesky_inverse(torch.linalg.cholesky(A[0]))
-    assert error(inverse, exact) < 4 * error(library, exact[0])
-    assert log_det.dtype == torch.float64
-    assert float(log_det) == pytest.approx(float(torch.logdet(A[0].double())), rel=1e-5)
+def test_triangles_are_inverted_by_halves_on_a_gpu(d: int) -> None:
+    factors = torch.linalg.cholesky(positive(3, d, rank=3))
+    inverse = _inverse_factor(factors)
+    assert error(inverse @ factors, torch.eye(d).expand(3, d, d)) < 1e-11
+    assert torch.equal(inverse, inverse.tril())
 
 
 @pytest.mark.parametrize("d", [20, 600])

@@ -16,8 +16,12 @@ from torch import Tensor
 
 from redunet import ReduNetClassifier
 from redunet.core.construction import LayerStream, Schedule
-from redunet.core.eigenvectors import top_eigenvectors
-from redunet.core.factors import gram_eigenvectors, low_rank_factor, sketched_factor
+from redunet.core.eigenvectors import (
+    gram_eigenvectors,
+    low_rank_factor,
+    sketched_factor,
+    top_eigenvectors,
+)
 from redunet.core.grid import unit_rows
 from redunet.core.layers import StoredLayers
 from redunet.core.low_rank import LowRankLayer, stacked

@@ -37,7 +37,7 @@ from torch import Tensor
 from redunet.core.coarse_network import CoarseNetwork, Trajectory
 from redunet.core.memberships import Confidence, sharpness_of
 from redunet.core.network import ReduNet
-from redunet.core.parallel import on_threads
+from redunet.core.threads import on_threads
 
 FACTOR = 4.0
 """The factor of safety on an estimated error, chosen by hand: with it no label of the records

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from redunet.core.eigenvectors import columns_factor
 from redunet.core.exact_columns import most_columns
-from redunet.core.factors import columns_factor
 from redunet.core.grid import GRID
 from redunet.core.linalg import add_identity, lower_product_, mirror_
 from redunet.core.moment import Moment

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from redunet.core.linalg import add_identity, at_once, congruence_, side_by_side, stacks
 from redunet.core.memberships import Confidence, LayerOutput, estimate
-from redunet.core.parallel import on_threads
 from redunet.core.rate import Coding, Rate, operators
+from redunet.core.threads import on_threads
 
 
 class AbstractLayer(ABC):

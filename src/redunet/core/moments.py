@@ -16,7 +16,7 @@ from torch import Tensor
 
 from redunet.core.accumulate import Accumulator, rows_by_label
 from redunet.core.allocation import Allocate, in_memory, on_device
-from redunet.core.factors import columns_factor, sketched_factor
+from redunet.core.eigenvectors import columns_factor, sketched_factor
 from redunet.core.grid import unit_grid
 from redunet.core.labels import Label as Label
 from redunet.core.labels import check_labels as check_labels

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import copied, on_device
+from redunet.core.cuda_graph import Replayed
 from redunet.core.layer import AbstractLayer, Layer, Workspace, move_moments_
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.rate import Coding, Rate, operators_, volumes
-from redunet.core.replay import Replayed
 from redunet.core.second_moments import LazySecondMoments, SecondMoments, waiting_place
 
 REPLAYED = 2**28

@@ -37,7 +37,7 @@ from redunet.core.linalg import (
     spd_inverse_,
     stacks,
 )
-from redunet.core.parallel import on_threads
+from redunet.core.threads import on_threads
 
 
 @dataclass(frozen=True)

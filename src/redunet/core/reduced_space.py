@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redunet.core.factors import low_rank_factor
+from redunet.core.eigenvectors import low_rank_factor
 from redunet.core.linalg import mirror_
 from redunet.core.moments import ClassMoments
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import Allocate, in_memory, on_device
-from redunet.core.eigenvectors import top_eigenvectors
-from redunet.core.factors import gram_eigenvectors
+from redunet.core.eigenvectors import gram_eigenvectors, top_eigenvectors
 from redunet.core.low_rank import Stack, stacked
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.reduced_space import ReducedSpace

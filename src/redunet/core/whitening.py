@@ -24,8 +24,7 @@ from torch import Tensor
 
 from redunet.core.allocation import on_device
 from redunet.core.covariance import class_means, covariance_of_sum, mean_variance, summed
-from redunet.core.factors import inverse_root
-from redunet.core.linalg import add_identity
+from redunet.core.linalg import add_identity, cholesky
 from redunet.core.moments import ClassMoments
 
 
@@ -63,7 +62,9 @@ class Whitening:
         mean = mean_variance(W)
         if mean <= 0:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))
-        return cls(inverse_root(add_identity(W.div_(mean), ridge), "raise whitening"))
+        factor = cholesky(add_identity(W.div_(mean), ridge), "raise whitening")
+        identity = torch.eye(len(W), dtype=W.dtype, device=W.device)
+        return cls(torch.linalg.solve_triangular(factor, identity, upper=False))
 
     def moments(
         self, moments: ClassMoments, dtype: torch.dtype = torch.float64

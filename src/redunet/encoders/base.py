@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet.core.parallel import on_threads
+from redunet.core.threads import on_threads
 from redunet.errors import DataError
 
 _LONGEST_NAME = 256

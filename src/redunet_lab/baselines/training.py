@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from redunet.core.replay import Replayed
+from redunet.core.cuda_graph import Replayed
 from redunet.errors import DataError, ModelFileError, SettingsError
 from redunet.estimators import storage
 from redunet.estimators.checks import checked_labels

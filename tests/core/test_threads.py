@@ -14,7 +14,7 @@ from redunet.core import linalg
 from redunet.core.construction import Schedule
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
-from redunet.core.parallel import on_threads
+from redunet.core.threads import on_threads
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_an_error_in_a_part_is_raised_here() -> None:
 INTERRUPTED = """
 import os, signal, threading, time
 import torch
-from redunet.core.parallel import on_threads
+from redunet.core.threads import on_threads
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(60)

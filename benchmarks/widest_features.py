@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet.core.grid import unit_rows
-from redunet.features import FeatureMap, Together
+from redunet.features import Concatenate, FeatureMap
 
 _IMAGES = 500
 """Whose features are computed at once."""
@@ -59,11 +59,11 @@ class WidestFeatures:
 
 
 def _parts(features: FeatureMap) -> tuple[FeatureMap, ...]:
-    return features.parts if isinstance(features, Together) else (features,)
+    return features.parts if isinstance(features, Concatenate) else (features,)
 
 
 def vectors_of(parts: Sequence[Array], rows: Array) -> Array:
-    """The vectors of some samples, (n, d), from the features by each part, as `Together` has them.
+    """The vectors of some samples, (n, d), from the features by each part, as of `Concatenate`.
 
     Parameters
     ----------

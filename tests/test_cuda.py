@@ -18,17 +18,17 @@ from redunet.encoders import open_encoder
 from redunet.estimators import Ridge
 from redunet.features import (
     Chain,
+    Concatenate,
+    Deskew,
     FeatureMap,
     Fourier,
     GaussianLift,
     Mirrored,
     PatchFilters,
     RandomReLU,
-    Root,
     Scattering,
+    SquareRoot,
     StackedPatches,
-    Together,
-    Upright,
 )
 from redunet_lab.baselines import GRADIENT
 from redunet_lab.equivalence import file_hash
@@ -71,12 +71,12 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uin
         GaussianLift.learn(IMAGES, seed=0),
         Scattering((32, 32, 3), J=3),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50),
-        Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), Root(400)),
+        Chain(Mirrored(PatchFilters.learn(IMAGES, seed=0, n_filters=50)), SquareRoot(400)),
         PatchFilters.learn(IMAGES, seed=0, n_filters=50, window=6.0),
         StackedPatches.learn(IMAGES, seed=0, n_filters=50, window=6.0),
-        Chain(Scattering((32, 32, 3), J=2), Root(15_552)),
-        Upright(Scattering((32, 32, 3), J=3)),
-        Together((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
+        Chain(Scattering((32, 32, 3), J=2), SquareRoot(15_552)),
+        Deskew(Scattering((32, 32, 3), J=3)),
+        Concatenate((Scattering((32, 32, 3), J=2), PatchFilters.learn(IMAGES, 0, n_filters=50))),
         RandomReLU.learn(IMAGES, seed=0, width=700),
         Fourier.learn(IMAGES, seed=0, width=700, bandwidth=0.4),
     ],
@@ -107,7 +107,7 @@ def test_ensembles_and_stacked_maps_learnt_there_are_those_of_the_cpu() -> None:
     there, here = (
         EnsembleClassifier(
             Ridge(),
-            features=Together(
+            features=Concatenate(
                 tuple(StackedPatches.learn(IMAGES, seed, 20, device=where) for seed in range(2))
             ),
             device=where,

@@ -31,7 +31,7 @@ from redunet.core.readouts import LeastSquares
 from redunet.estimators import CLOSED_FORM
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.closed_forms import linear_discriminant
-from redunet.features import FeatureMap, Fourier, RandomReLU, Root
+from redunet.features import FeatureMap, Fourier, RandomReLU, SquareRoot
 from redunet.validation import checked_number, flag, whole_number
 
 __all__ = ["AIR", "CLOSED_FORMS", "KLDA", "SLDA", "FeCAM", "RanPAC"]
@@ -287,7 +287,7 @@ class KLDA(ClosedForm):
 @lru_cache(maxsize=2)  # of a model, and the same of one value, by which it is asked about
 def _fourier(seed: int, n_values: int, width: int, bandwidth: float) -> Fourier:
     """A map whose frequencies, which take a while to draw, are drawn once for one model."""
-    return Fourier(seed, (n_values,), width, bandwidth)
+    return Fourier(seed, (n_values,), width, bandwidth=bandwidth)
 
 
 class FeCAM(ClosedForm):
@@ -346,7 +346,7 @@ class FeCAM(ClosedForm):
 
     def own_map(self, n_values: int) -> FeatureMap | None:
         """Square roots, where they are asked for."""
-        return Root(n_values) if self.own_settings()["tukey"] else None
+        return SquareRoot(n_values) if self.own_settings()["tukey"] else None
 
     def _solve(self, moments: ClassMoments, device: str, **settings: Any) -> QuadraticScores:
         means, S = in_float64(moments, device)

@@ -11,8 +11,7 @@ from redunet.errors import SettingsError
 from redunet.estimators.model_settings import ModelSettings, ShiftSettings
 from redunet.estimators.predictor import covering
 from redunet.estimators.settings import InputSettings, Settings
-from redunet.features import FeatureMap, FeatureSettings
-from redunet.features.settings import known_names
+from redunet.features import FeatureMap, FeatureSettings, known_names
 from redunet.shift_invariant.classifier import components as of_shifts
 from redunet.validation import documented
 from redunet_lab import datasets, own_data, recipes

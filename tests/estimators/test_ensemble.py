@@ -25,7 +25,7 @@ from redunet import (
 from redunet.distributed.task import Task
 from redunet.estimators import LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
 from redunet.estimators.model_settings import ModelSettings
-from redunet.features import Mirrored, PatchFilters, RandomReLU, Together
+from redunet.features import Concatenate, Mirrored, PatchFilters, RandomReLU
 from redunet.report.model_view import ModelView
 from redunet_lab.closed_forms import KLDA
 from redunet_lab.recipes import from_recipe
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 X, y = classes_on_subspaces(k=4, d=12, per_class=20, rank=3)
 NEW = np.random.default_rng(9).standard_normal((25, 12))
-MAPS = Together(tuple(RandomReLU(seed, (12,), width) for seed, width in enumerate((30, 20, 25))))
+MAPS = Concatenate(tuple(RandomReLU(seed, (12,), width) for seed, width in enumerate((30, 20, 25))))
 LAYERS: dict[str, Any] = {
     "n_layers": 2,
     "step": 0.3,
@@ -223,8 +223,8 @@ def test_maps_of_settings_have_draws_of_their_own_and_more_begin_like_fewer() ->
     one, two, three = (
         ModelSettings(**PATCHES, n_ensemble=n).features_from(IMAGES[:50]) for n in (1, 2, 3)
     )
-    assert isinstance(two, Together)
-    assert isinstance(three, Together)
+    assert isinstance(two, Concatenate)
+    assert isinstance(three, Concatenate)
     assert [part.to_state()[1].keys() for part in two.parts] == [one.to_state()[1].keys()] * 2
     drawn = [
         [part.first.filters for part in made.parts]  # type: ignore[attr-defined]
@@ -266,7 +266,7 @@ def new_like(model: EnsembleClassifier) -> EnsembleClassifier:
 
 
 def test_images_of_any_batch_give_the_same_bytes() -> None:
-    maps = Together(
+    maps = Concatenate(
         tuple(
             Mirrored(PatchFilters.learn(IMAGES[:50], seed, 4, 3, threshold=0.1))
             for seed in range(2)

@@ -21,7 +21,7 @@ from redunet.estimators.predictor import StreamingWarning
 from redunet.export import export, formats
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import forms, input_shape, program
-from redunet.features import Flatten, Standardize, Together
+from redunet.features import Concatenate, Flatten, Standardize
 from tests.export.running import NAMES, X, Y, outputs, same_labels
 
 
@@ -70,7 +70,7 @@ def test_ensembles(member: Any, data: Any, k: int, tmp_path: Path) -> None:
 
 def test_an_ensemble_of_maps_is_exported(tmp_path: Path) -> None:
     images = X.reshape(-1, 8, 8)
-    maps = Together((Flatten((8, 8)), Standardize.learn(images)))
+    maps = Concatenate((Flatten((8, 8)), Standardize.learn(images)))
     model = EnsembleClassifier(ReduNetClassifier(n_layers=3), features=maps).fit(images, NAMES)
     for data in (None, images):
         found = export(model, tmp_path / "m.onnx", data)

@@ -34,7 +34,7 @@ from redunet.export.checking import drawn_vectors
 from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import Form, forms, input_shape, program
-from redunet.features import Flatten, RandomReLU, Scattering, Standardize, Upright
+from redunet.features import Deskew, Flatten, RandomReLU, Scattering, Standardize
 from redunet_lab.closed_forms import AIR, KLDA, SLDA, FeCAM, RanPAC
 from tests.export.running import NAMES, X, Y, opened, outputs, same_labels
 
@@ -414,7 +414,7 @@ def test_drawn_samples_have_the_second_moments_beside_the_constant() -> None:
         ReduNetClassifier(n_layers=2),
         LinearDiscriminant(normalize="constant"),
         Ridge(features=RandomReLU(0, (64,), 30)),
-        NearestMean(features=Upright(Flatten((8, 8)))),  # whose rounding loses NaN
+        NearestMean(features=Deskew(Flatten((8, 8)))),  # whose rounding loses NaN
         EnsembleClassifier(Ridge(), groups=(30, 34)),
     ],
     ids=lambda model: type(model).__name__,

@@ -12,17 +12,17 @@ from scipy.signal import correlate  # type: ignore[import-untyped]
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.features import (
     Chain,
+    Concatenate,
+    Deskew,
     FeatureMap,
     Flatten,
     GaussianLift,
     Mirrored,
     PatchFilters,
-    Root,
     Scattering,
+    SquareRoot,
     StackedPatches,
     Standardize,
-    Together,
-    Upright,
     held_of_data,
     restore,
 )
@@ -46,10 +46,10 @@ MAPS: dict[str, FeatureMap] = {
     "stacked patches": StackedPatches.learn(IMAGES, 1, 5, patch_size=3, window=2.0),
     "patches, mirrored": Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)),
     "scattering, mirrored": Mirrored(SCATTERING),
-    "scattering, upright": Upright(SCATTERING),
-    "roots": Chain(SCATTERING, Root(SCATTERING.n_features)),
+    "scattering, upright": Deskew(SCATTERING),
+    "roots": Chain(SCATTERING, SquareRoot(SCATTERING.n_features)),
     "chain": Chain(SCATTERING, Standardize.learn(SCATTERING(BATCH), per="pixel")),
-    "together": Together((Flatten((7, 6, 3)), Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)))),
+    "together": Concatenate((Flatten((7, 6, 3)), Mirrored(PatchFilters.learn(IMAGES, 1, 5, 3)))),
 }
 
 
@@ -201,7 +201,7 @@ def test_an_image_and_its_mirror_image_share_their_features(plain: FeatureMap) -
 
 def test_maps_side_by_side_count_the_same() -> None:
     parts = (SCATTERING, Flatten((7, 6, 3)), PatchFilters.learn(IMAGES, 1, 5, 3))
-    together = Together(parts)
+    together = Concatenate(parts)
     vectors = together(BATCH)
     start = 0
     for part in parts:
@@ -212,10 +212,10 @@ def test_maps_side_by_side_count_the_same() -> None:
         torch.testing.assert_close(own, plain / lengths, rtol=1e-14, atol=0)
     assert start == together.n_features == vectors.shape[1]
     assert together.learnt_from_data
-    assert not Together(parts[:2]).learnt_from_data
-    both = Together((*parts, parts[2], Standardize.learn(IMAGES)))
+    assert not Concatenate(parts[:2]).learnt_from_data
+    both = Concatenate((*parts, parts[2], Standardize.learn(IMAGES)))
     assert held_of_data(both) == "filters made of patches of images, and means and deviations"
     with pytest.raises(SettingsError, match=r"one shape, got \(3,\), \(7, 6, 3\)"):
-        Together((Flatten((3,)), SCATTERING))
+        Concatenate((Flatten((3,)), SCATTERING))
     with pytest.raises(SettingsError, match="one shape, got none"):
-        Together(())
+        Concatenate(())

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from redunet import ModelFileError, ReduNetClassifier
-from redunet.features import FeatureMap, Named, base, register, register_name, settings
+from redunet.features import FeatureMap, Named, base, names, register, register_name
 from redunet_lab.recipes import from_recipe
 
 
@@ -45,7 +45,7 @@ def registered() -> Iterator[None]:
     register(Squares)
     register_name("squares", Named(lambda own, samples, device: Squares(samples.shape[1:])))
     yield
-    del base._KINDS["squares"], settings._NAMED["squares"]
+    del base._KINDS["squares"], names._NAMED["squares"]
 
 
 @pytest.mark.usefixtures("registered")

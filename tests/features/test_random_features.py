@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from redunet import DataError, ReduNetClassifier, SettingsError
 from redunet.estimators.model_settings import ModelSettings
-from redunet.features import FeatureMap, Fourier, RandomReLU, Together, held_of_data, restore
-from redunet.features.fourier import _cosine_
-from redunet.features.vector_input import GRID
+from redunet.features import Concatenate, FeatureMap, Fourier, RandomReLU, held_of_data, restore
+from redunet.features.exact import cosine
+from redunet.features.random_features import GRID
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -26,8 +26,8 @@ BATCH = torch.from_numpy(X)
 MAPS: dict[str, FeatureMap] = {
     "relu": RandomReLU(1, (24,), 37),
     "relu, centred": RandomReLU.learn(X, 1, 37),
-    "fourier": Fourier(1, (24,), 37, 0.5),
-    "fourier, centred": Fourier.learn(X, 1, 37, 0.5),
+    "fourier": Fourier(1, (24,), 37, bandwidth=0.5),
+    "fourier, centred": Fourier.learn(X, 1, 37, bandwidth=0.5),
     "of small images": Fourier(1, (2, 3, 4), 37),
 }
 
@@ -86,7 +86,7 @@ def test_the_features_are_those_of_the_formulas(centred: bool) -> None:
     np.testing.assert_allclose(relu(BATCH), expected, atol=2e-5)
     assert 0.3 < float((relu(BATCH) > 0).double().mean()) < 0.7
     fourier: Any = MAPS["fourier, centred" if centred else "fourier"]
-    angles = by_hand(centred) @ fourier.frequencies.numpy().T / GRID
+    angles = by_hand(centred) @ fourier.weights.numpy().T / GRID
     angles += fourier.phases.numpy() / GRID**2
     expected = math.sqrt(2 / 37) * np.cos(2 * math.pi * angles)
     np.testing.assert_allclose(fourier(BATCH), expected, atol=2e-5)
@@ -109,7 +109,7 @@ def test_weights_are_gaussian_seeded_and_longer_ones_begin_alike() -> None:
     assert not torch.equal(weights[:37], RandomReLU(8, (24,), 37).weights)
     assert RandomReLU(0, (3,), 1).weights.tolist() == [[1849743.0, 419595.0, 1026281.0]]
     one, more = Fourier(7, (24,), 37), Fourier(7, (24,), 3000)
-    assert torch.equal(more.frequencies[:37], one.frequencies)
+    assert torch.equal(more.weights[:37], one.weights)
     assert torch.equal(more.phases[:37], one.phases)
     assert 0 <= float(more.phases.min()) < float(more.phases.max()) <= GRID**2
     assert float(more.phases.mean() / GRID**2) == pytest.approx(0.5, abs=0.02)
@@ -117,7 +117,7 @@ def test_weights_are_gaussian_seeded_and_longer_ones_begin_alike() -> None:
 
 @pytest.mark.parametrize("bandwidth", [0.4, 1.0, 2.0])
 def test_products_of_fourier_features_come_close_to_the_kernel(bandwidth: float) -> None:
-    features = Fourier(0, (24,), 20_000, bandwidth)(BATCH)
+    features = Fourier(0, (24,), 20_000, bandwidth=bandwidth)(BATCH)
     unit = torch.nn.functional.normalize(BATCH)
     kernel = torch.exp(-torch.cdist(unit, unit).square() / (2 * bandwidth**2))
     assert float((features @ features.T - kernel).abs().max()) < 0.04
@@ -125,7 +125,7 @@ def test_products_of_fourier_features_come_close_to_the_kernel(bandwidth: float)
 
 def test_the_cosine_is_one() -> None:
     turns = torch.cat([torch.linspace(-3, 3, 2000, dtype=torch.float64), torch.arange(-8, 9) / 4.0])
-    got = _cosine_(turns.clone())
+    got = cosine(turns.clone()[:, None])[:, 0]
     for turn, value in zip(turns.tolist(), got.tolist(), strict=True):
         assert value == pytest.approx(float(mpmath.cospi(2 * mpmath.mpf(turn))), abs=1e-12)
     assert float(got.abs().max()) <= 1.0 + 1e-12
@@ -144,14 +144,14 @@ def test_settings_name_them() -> None:
     centred = ModelSettings(features="fourier", width=9, bandwidth=0.7, centred=True)
     fourier: Any = centred.features_for(X)
     assert (fourier.kind, fourier.width, fourier.bandwidth) == ("fourier", 9, 0.7)
-    learnt: Any = Fourier.learn(X, 0, 9, 0.7)
+    learnt: Any = Fourier.learn(X, 0, 9, bandwidth=0.7)
     assert torch.equal(fourier.centre, learnt.centre)
     assert held_of_data(fourier) == "a mean vector"
     assert centred.needs_images
     assert not plain.needs_images
     assert plain.random_features
     both = ModelSettings(features="random-relu+fourier", width=9).features_for(X)
-    assert isinstance(both, Together)
+    assert isinstance(both, Concatenate)
     assert both.n_features == 18
     with pytest.raises(SettingsError, match="as fourier needs some to learn from, got 'nowhere'"):
         ModelSettings(features="fourier", centred=True, fit_features_on="nowhere")
@@ -186,9 +186,9 @@ def test_what_they_cannot_use_is_refused() -> None:
     with pytest.raises(SettingsError, match="expected at most 16,777,216 weights, got width=99999"):
         RandomReLU(0, (384,), 99999)
     with pytest.raises(SettingsError, match="expected bandwidth to be a number above 0, got 0"):
-        Fourier(0, (24,), 5, 0)
+        Fourier(0, (24,), 5, bandwidth=0)
     with pytest.raises(SettingsError, match="whose frequencies fit the grid, got 1e-06: take a la"):
-        Fourier(0, (24,), 5, 1e-6)
+        Fourier(0, (24,), 5, bandwidth=1e-6)
     with pytest.raises(SettingsError, match=r"expected centre as a finite Tensor .* \(24,\), got"):
         RandomReLU(0, (24,), 5, torch.zeros(23, dtype=torch.float64))
     with pytest.raises(SettingsError, match="expected width to be a whole number from 1"):

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from redunet.errors import DataError
-from redunet.features import Chain, FeatureMap, PatchFilters, Root, Scattering, restore
-from redunet.features.root import rounded_root
+from redunet.features import Chain, FeatureMap, PatchFilters, Scattering, SquareRoot, restore
+from redunet.features.exact import rounded_root
 from redunet_lab.experiment import Plan
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 14, 14), dtype=np.uint8)
@@ -24,7 +24,7 @@ MAPS: dict[str, FeatureMap] = {
 def test_roots_are_the_nearest_on_their_grid(name: str) -> None:
     features, images = MAPS[name], torch.from_numpy(IMAGES)
     plain = features(images)
-    mine = Root(plain.shape[1])(plain)
+    mine = SquareRoot(plain.shape[1])(plain)
     squares = [round(value * 2**32) for value in plain.flatten().tolist()]
     # √M to the nearest is half of √(4 M) to the next below, rounded up.
     expected = [(math.isqrt(4 * M) + 1) // 2 / 2**16 for M in squares]
@@ -45,7 +45,7 @@ def test_roots_next_to_halves_and_whole_numbers_are_rounded_rightly(bits: int) -
 @pytest.mark.parametrize("name", MAPS)
 def test_the_bits_of_an_image_are_its_own(name: str) -> None:
     features, images = MAPS[name], torch.from_numpy(IMAGES)
-    rooted = Chain(features, Root(features.n_features))
+    rooted = Chain(features, SquareRoot(features.n_features))
     whole = rooted(images)
     for size in (1, 7, 39):
         parts = [rooted(part) for part in torch.split(images, size)]
@@ -69,7 +69,7 @@ def test_a_plan_takes_roots_before_it_standardizes(features: str, standardized: 
     images = np.random.default_rng(1).integers(0, 256, (30, 8, 8), dtype=np.uint8)
     plain = plan.changed({"standardized": False}).features_from(images)
     rooted = plan.changed({"sqrt": True}).features_from(images)
-    expected = Root(plain.n_features)(plain(torch.from_numpy(images)))
+    expected = SquareRoot(plain.n_features)(plain(torch.from_numpy(images)))
     if standardized:
         deviation = expected.std(dim=0, correction=0)
         expected = (expected - expected.mean(dim=0)) / deviation.where(deviation > 0, 1)
@@ -78,4 +78,4 @@ def test_a_plan_takes_roots_before_it_standardizes(features: str, standardized: 
 
 def test_a_negative_feature_has_no_root() -> None:
     with pytest.raises(DataError, match="expected features of at least 0 to take roots of, got -1"):
-        Root(2)(torch.tensor([[1.0, -1.0]]))
+        SquareRoot(2)(torch.tensor([[1.0, -1.0]]))

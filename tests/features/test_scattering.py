@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from redunet import DataError, SettingsError
-from redunet.features import Scattering, scattering
+from redunet.features import Scattering
 
 NOISE = np.random.default_rng(0).integers(0, 256, (6, 32, 32), dtype=np.uint8)
 
@@ -211,11 +213,14 @@ def test_the_bits_of_an_image_are_its_own() -> None:
         torch.set_num_threads(threads)
 
 
-def test_wavelets_of_maps_that_are_gone_do_not_pile_up() -> None:
-    for side in range(16, 88, 4):
-        Scattering((side, side), J=3)(torch.zeros(1, side, side))
-    for cached in (scattering._wavelets, scattering._windows):
-        assert 0 < cached.cache_info().currsize <= (cached.cache_info().maxsize or 0) < 32
+def test_wavelets_are_gone_with_their_map_and_never_sent_with_it() -> None:
+    features = Scattering((16, 16), J=3)
+    before = len(pickle.dumps(features))
+    features(torch.zeros(1, 16, 16))
+    assert len(pickle.dumps(features)) == before
+    held = weakref.ref(features._wavelets[0, 1])
+    del features
+    assert held() is None
 
 
 def test_what_cannot_be_scattered_is_refused() -> None:

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 
 from redunet.errors import DataError, SettingsError
-from redunet.features import FeatureSettings, Flatten, Scattering, Upright
+from redunet.features import Deskew, FeatureSettings, Flatten, Scattering
 from redunet_lab import datasets
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5), dtype=np.uint8)
 
 
 def upright(images: NDArray[Any]) -> NDArray[Any]:
-    found = Upright(Flatten(images.shape[1:]))(torch.from_numpy(images))
+    found = Deskew(Flatten(images.shape[1:]))(torch.from_numpy(images))
     return found.numpy().reshape(images.shape)
 
 
@@ -105,7 +105,7 @@ def test_digits_of_a_class_are_more_alike() -> None:
 
 def test_settings_name_it() -> None:
     settings = FeatureSettings(features="upright-scattering", n_scales=1, standardized=False)
-    found, wanted = settings.features_from(IMAGES), Upright(Scattering((6, 5), 1))
+    found, wanted = settings.features_from(IMAGES), Deskew(Scattering((6, 5), 1))
     assert torch.equal(found(torch.from_numpy(IMAGES)), wanted(torch.from_numpy(IMAGES)))
     assert not found.learnt_from_data
     assert not settings.needs_images
@@ -119,7 +119,7 @@ def test_settings_name_filters_of_upright_images(kind: str) -> None:
     plain = FeatureSettings(features=kind, **changes).features_from(upright(images))
     assert found.needs_images
     assert found.random_features
-    mine, wanted = found.features_from(images), Upright(plain)
+    mine, wanted = found.features_from(images), Deskew(plain)
     assert torch.equal(mine(torch.from_numpy(images)), wanted(torch.from_numpy(images)))
     assert mine.learnt_from_data
 
@@ -132,6 +132,6 @@ def test_settings_name_no_upright_maps_of_other_kinds(kind: str) -> None:
 
 def test_vectors_and_fractions_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"expected a map of images, got one for"):
-        Upright(Flatten((5,)))
+        Deskew(Flatten((5,)))
     with pytest.raises(DataError, match=r"whole pixel values"):
-        Upright(Flatten((2, 2)))(torch.full((1, 2, 2), 0.5))
+        Deskew(Flatten((2, 2)))(torch.full((1, 2, 2), 0.5))

@@ -17,7 +17,7 @@ from redunet.core.covariance import summed
 from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
 from redunet.estimators import LinearDiscriminant, Ridge, load, storage
-from redunet.features import Chain, Flatten, Fourier, RandomReLU, Root
+from redunet.features import Chain, Flatten, Fourier, RandomReLU, SquareRoot
 from redunet_lab.closed_forms import AIR, KLDA, SLDA, FeCAM, RanPAC
 from tests.estimators.test_closed_form_solutions import DATA, Data, new_vectors, on_grid
 
@@ -95,7 +95,7 @@ def test_fecam_is_the_published_formula(data: Data, alpha: float) -> None:
 def test_tukey_takes_roots_before_anything_is_summed() -> None:
     X, y = DIGITS[FEW], LABELS[FEW]
     with_roots = FeCAM(tukey=True).fit(X, y)
-    by_hand = FeCAM(features=Root(64)).fit(X, y)
+    by_hand = FeCAM(features=SquareRoot(64)).fit(X, y)
     assert with_roots.moments_ == by_hand.moments_ != FeCAM().fit(X, y).moments_
     assert np.array_equal(with_roots.predict(DIGITS), by_hand.predict(DIGITS))
     with pytest.raises(ValueError, match="expected features of at least 0 to take roots of"):
@@ -119,9 +119,9 @@ def test_klda_is_a_discriminant_on_fourier_features_of_variance_two_gamma() -> N
     fourier = model.own_map(64)
     assert isinstance(fourier, Fourier)
     assert fourier.bandwidth == 0.5
-    omega = fourier.frequencies.numpy() * 2 * np.pi / 2**20
+    omega = fourier.weights.numpy() * 2 * np.pi / 2**20
     assert omega.var() == pytest.approx(2 * 2.0, rel=0.1)
-    same = LinearDiscriminant(0.1, features=Fourier(5, (64,), 40, 0.5)).fit(X, y)
+    same = LinearDiscriminant(0.1, features=Fourier(5, (64,), 40, 0.5)).fit(X, bandwidth=y)
     assert model.moments_ == same.moments_
     assert np.array_equal(model.decision_function(DIGITS), same.decision_function(DIGITS))
 

@@ -25,7 +25,7 @@ from redunet import (
 )
 from redunet.estimators import NearestMean, estimator_named, load, storage
 from redunet.estimators.moment_deltas import add, without_moments
-from redunet.features import Chain, Root, Scattering
+from redunet.features import Chain, Scattering, SquareRoot
 from redunet.shift_invariant.patch_planes import PatchPlanes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_refused_in_one_line(model: ShiftInvariantClassifie
         with pytest.raises(SettingsError, match="expected normalize='sample'"):
             ShiftInvariantClassifier(**scaling).fit(X, y)
     scattering = Scattering((8, 8), 1)
-    for no_grid in (scattering, Chain(features(), Root(features().n_features))):
+    for no_grid in (scattering, Chain(features(), SquareRoot(features().n_features))):
         with pytest.raises(SettingsError, match="features lie on a grid, such as patch-planes"):
             ShiftInvariantClassifier(features=no_grid).fit(IMAGES[:4], y)
     with pytest.raises(DataError, match="expected samples of shape"):

@@ -25,7 +25,7 @@ from redunet.estimators.offloading import allocate_here
 from redunet.estimators.protocol import copied
 from redunet.estimators.settings import InputSettings, parse_memory, resolve_device
 from redunet.estimators.state import State
-from redunet.features import FeatureMap, Together
+from redunet.features import Concatenate, FeatureMap
 from redunet.validation import whole_number
 
 
@@ -104,7 +104,7 @@ class EnsembleClassifier(ClosedForm):
         meaning.
     groups : tuple of int, default=None
         How many features each group has. None takes the maps of ``features``, where it is a
-        `redunet.features.Together`, or without it one group of all.
+        `redunet.features.Concatenate`, or without it one group of all.
     normalize, input_range, features, device, memory
         As for `ReduNetClassifier`; memory is for all layers of all members.
 
@@ -121,9 +121,9 @@ class EnsembleClassifier(ClosedForm):
     >>> from sklearn.datasets import load_digits
     >>> from redunet import EnsembleClassifier
     >>> from redunet.estimators import Ridge
-    >>> from redunet.features import RandomReLU, Together
+    >>> from redunet.features import RandomReLU, Concatenate
     >>> X, y = load_digits(return_X_y=True)
-    >>> maps = Together(tuple(RandomReLU(seed, (64,), 300) for seed in range(3)))
+    >>> maps = Concatenate(tuple(RandomReLU(seed, (64,), 300) for seed in range(3)))
     >>> model = EnsembleClassifier(Ridge(), features=maps).partial_fit(X[:900], y[:900])
     >>> model.moments_.sizes, round(model.score(X[900:], y[900:]), 2)
     ((300, 300, 300), 0.96)
@@ -172,7 +172,7 @@ class EnsembleClassifier(ClosedForm):
         """The model of one group behind that group's own map: it takes samples as they are."""
         state = self._fitted()
         features = state.pipeline.features
-        if not isinstance(features, Together):
+        if not isinstance(features, Concatenate):
             raise SettingsError(
                 f"expected an {type(self).__name__} of several feature maps, got one of groups of "
                 f"vectors: take its members()"
@@ -223,7 +223,7 @@ class EnsembleClassifier(ClosedForm):
     def _sizes(self) -> tuple[int, ...]:
         """Of the groups that the parameters name; none where they name none."""
         sizes = self.own_settings()["groups"]
-        if sizes is None and isinstance(self.features, Together):
+        if sizes is None and isinstance(self.features, Concatenate):
             sizes = [part.n_features for part in self.features.parts]
         return tuple(sizes or ())
 

@@ -27,7 +27,7 @@ from redunet.export.contents import held_by
 from redunet.export.feature_maps import feature_module
 from redunet.export.formats import Run, format_of
 from redunet.export.program import Form, Program, forms, input_shape, networks_of, program
-from redunet.features import Root
+from redunet.features import SquareRoot
 from redunet.progress import Progress, silent
 from redunet.safety.files import write_bytes
 
@@ -223,7 +223,7 @@ class _Checks:
             return cls(Answers.of(model, drawn_vectors(model)), None, "drawn from the moments")
         if has_own_map(model):
             samples = random_samples(model)
-            if isinstance(model.own_map(1), Root):
+            if isinstance(model.own_map(1), SquareRoot):
                 samples = np.abs(samples)
             return cls(Answers.of(model, samples), None, "random input")
         vectors = Answers.of(over_vectors(model), drawn_vectors(model))

@@ -31,16 +31,21 @@ def lengths_of(Z: Tensor) -> Tensor:
     return (Z * Z).sum(1, keepdim=True).sqrt()
 
 
+def unit_rows(Z: Tensor) -> Tensor:
+    """Rows on the unit sphere, (n, d); a zero row stays zero, and huge values do not overflow."""
+    # In two steps, as 1 / x overflows for the smallest numbers: the first one makes their
+    # largest value at least 5e-24, the second 1. What follows has a length from 1 on, or zero.
+    for least in (1e-300, TINY):
+        Z = Z / Z.abs().amax(1, keepdim=True).clamp(min=least)
+    return Z / lengths_of(Z).clamp(min=1.0)
+
+
 class UnitRows(nn.Module):
-    """Rows on the unit sphere; a zero row stays zero, and huge values do not overflow."""
+    """`unit_rows`."""
 
     def forward(self, Z: Tensor) -> Tensor:
         """Vectors, (n, d)."""
-        # In two steps, as 1 / x overflows for the smallest numbers: the first one makes their
-        # largest value at least 5e-24, the second 1. What follows has a length from 1 on, or zero.
-        for least in (1e-300, TINY):
-            Z = Z / Z.abs().amax(1, keepdim=True).clamp(min=least)
-        return Z / lengths_of(Z).clamp(min=1.0)
+        return unit_rows(Z)
 
 
 class LinearMap(nn.Module):

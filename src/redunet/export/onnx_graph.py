@@ -105,7 +105,9 @@ class _Graph:
                 results = tuple(self._known[one] for one in node.args[0])
             else:
                 target = node.target if isinstance(node.target, str) else node.target.__name__
-                self._known[node] = _TRANSLATIONS[target](self, *node.args, **node.kwargs)
+                # An operation in place is one whose result alone is used.
+                translated = _TRANSLATIONS[target.rstrip("_")]
+                self._known[node] = translated(self, *node.args, **node.kwargs)
         return results
 
     def add(self, kind: str, *inputs: str, result: str = "", **attributes: Any) -> str:
@@ -189,13 +191,32 @@ def _unsqueeze(graph: _Graph, one: Any, dim: int) -> str:
     return graph.add("Unsqueeze", graph.value(one), graph.constant(torch.tensor([dim])))
 
 
-def _clamp(graph: _Graph, one: Any, min: float) -> str:  # noqa: A002
+def _clamp(
+    graph: _Graph,
+    one: Any,
+    min: float | None = None,  # noqa: A002
+    max: float | None = None,  # noqa: A002
+) -> str:
     name = graph.value(one)
-    return graph.add("Max", name, graph.value(min, graph.dtype(name)))
+    for kind, limit in (("Max", min), ("Min", max)):
+        if limit is not None:
+            name = graph.add(kind, name, graph.value(limit, graph.dtype(name)))
+    return name
 
 
 def _softmax(graph: _Graph, one: Any, dim: int) -> str:
     return graph.add("Softmax", graph.value(one), axis=dim)
+
+
+def _permute(graph: _Graph, one: Any, *dims: int) -> str:
+    return graph.add("Transpose", graph.value(one), perm=dims)
+
+
+def _flip(graph: _Graph, one: Any, dim: int) -> str:
+    last, before_first, axis, step = (
+        graph.constant(torch.tensor([number])) for number in (-1, -(2**62), dim, -1)
+    )
+    return graph.add("Slice", graph.value(one), last, before_first, axis, step)
 
 
 def _cat(graph: _Graph, parts: Sequence[Any], dim: int) -> str:
@@ -225,7 +246,7 @@ def _argmax(graph: _Graph, one: Any, dim: int) -> str:
 
 _TRANSLATIONS: dict[str, Callable[..., str]] = {
     **{name: _elementwise(name.capitalize()) for name in ("add", "sub", "mul")},
-    "truediv": _elementwise("Div"),
+    **dict.fromkeys(("div", "truediv"), _elementwise("Div")),
     **{
         name: _of_one(name.capitalize())
         for name in ("neg", "abs", "sqrt", "exp", "log", "cos", "round")
@@ -238,6 +259,8 @@ _TRANSLATIONS: dict[str, Callable[..., str]] = {
     "unsqueeze": _unsqueeze,
     "clamp": _clamp,
     "softmax": _softmax,
+    "permute": _permute,
+    "flip": _flip,
     "cat": _cat,
     "index_select": _index_select,
     "pad": _pad,

@@ -53,7 +53,7 @@ class Moduli(nn.Module):
         super().__init__()
         fold, self.L = 2 ** (j - i), features.L
         self.shape = (-1, p * features.L, h, w)
-        bank = maps._wavelets((h, w), features.L, j, 2**i)[:, :, ::2] / (h * w)
+        bank = maps.wavelets((h, w), features.L, j, 2**i)[:, :, ::2] / (h * w)
         self.bank = nn.Buffer(bank.contiguous())
         self.cos_h, self.sin_h = map(nn.Buffer, waves(h, fold))
         # Products from the right take the waves as columns.
@@ -66,7 +66,7 @@ class Moduli(nn.Module):
         odd = torch.matmul(a, self.sin_w) + torch.matmul(b, self.cos_w)
         x = torch.matmul(self.cos_h, even) - torch.matmul(self.sin_h, odd)
         y = torch.matmul(self.cos_h, odd) + torch.matmul(self.sin_h, even)
-        x, y = ((part.round() / float(maps._WAVELET_GRID)).round() for part in (x, y))
+        x, y = ((part.round() / float(maps.WAVELET_GRID)).round() for part in (x, y))
         return (x * x + y * y).sqrt().round()
 
 
@@ -76,7 +76,7 @@ class Averages(nn.Module):
     def __init__(self, features: Scattering, j: int, p: int) -> None:
         super().__init__()
         rows, columns = (
-            maps._windows(side, whole, features.J, 2**j, features.pool)
+            maps.windows(side, whole, features.J, 2**j, features.pool)
             for side, whole in zip(features.input_shape, features._padded, strict=False)
         )
         self.rows, self.columns = nn.Buffer(rows), nn.Buffer(columns.mT.contiguous())
@@ -110,7 +110,7 @@ class Scattered(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """Vectors, (n, d), of images, (n, *input_shape)."""
-        rows = X.reshape(-1, self.size) * float(maps._SIGNAL_GRID)
+        rows = X.reshape(-1, self.size) * float(maps.SIGNAL_GRID)
         x = torch.index_select(rows, 1, self.where).reshape(-1, 1, *self.padded)
         spectrum = self.spectra[0](x)
         moduli = [wavelets(*spectrum) for wavelets in self.first]
@@ -120,4 +120,4 @@ class Scattered(nn.Module):
         for (i, j), wavelets in zip(self.pairs, self.second, strict=True):
             paths.append(self.coarse[j - 1](wavelets(*spectra[i])))
         features = torch.cat(paths, 1).reshape(-1, self.n_features)
-        return features / float(maps._SIGNAL_GRID * maps._WINDOW_GRID**2)
+        return features / float(maps.SIGNAL_GRID * maps.WINDOW_GRID**2)

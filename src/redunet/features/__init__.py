@@ -10,22 +10,21 @@ A map of one's own is a class with the members of `FeatureMap`, decorated with
 """
 
 from redunet.features.base import FeatureMap, held_of_data, register, restore
-from redunet.features.chain import Chain
-from redunet.features.fourier import Fourier
+from redunet.features.composed import Chain, Concatenate, Mirrored
+from redunet.features.deskew import Deskew
 from redunet.features.lift import GaussianLift
-from redunet.features.mirrored import Mirrored
-from redunet.features.patches import PatchFilters
-from redunet.features.random_relu import RandomReLU
-from redunet.features.root import Root
+from redunet.features.names import Named, known_names, register_name
+from redunet.features.patches import PatchFilters, StackedPatches
+from redunet.features.random_features import Fourier, RandomReLU
 from redunet.features.scattering import Scattering
-from redunet.features.settings import FeatureSettings, Named, known_names, register_name
-from redunet.features.stacked_patches import StackedPatches
+from redunet.features.settings import FeatureSettings
+from redunet.features.square_root import SquareRoot
 from redunet.features.standardize import Flatten, Standardize
-from redunet.features.together import Together
-from redunet.features.upright import Upright
 
 __all__ = [
     "Chain",
+    "Concatenate",
+    "Deskew",
     "FeatureMap",
     "FeatureSettings",
     "Flatten",
@@ -35,12 +34,10 @@ __all__ = [
     "Named",
     "PatchFilters",
     "RandomReLU",
-    "Root",
     "Scattering",
+    "SquareRoot",
     "StackedPatches",
     "Standardize",
-    "Together",
-    "Upright",
     "held_of_data",
     "known_names",
     "register",

@@ -1,10 +1,13 @@
-"""What a feature map is, and how it is saved and restored."""
+"""Feature maps: what an estimator asks of one, and how one is saved and restored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from numbers import Integral
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from redunet import registry
@@ -13,7 +16,7 @@ from redunet.errors import DataError
 
 @runtime_checkable
 class FeatureMap(Protocol):
-    """What an estimator asks of a feature map.
+    """The members of a feature map that an estimator uses.
 
     A map that is made of others has also ``parts``, these maps, and a class method
     ``from_parts`` that makes it from them. One that is learnt from data may name
@@ -41,6 +44,43 @@ class FeatureMap(Protocol):
         """Constructor arguments, as plain values and as tensors, that make this map again."""
 
 
+class FieldsMap:
+    """A feature map that is a frozen dataclass: its fields are its state.
+
+    A subclass computes in `vectors`, only with operations that `redunet.export` can write.
+    A field with ``omitted`` in its metadata came after the first files: it is saved only where
+    it is not at its default, so that files stay equal.
+    """
+
+    def checked(self, X: Tensor) -> Tensor:
+        """Samples, (n, *input_shape), in float64; an error where the map cannot take them."""
+        return X.to(torch.float64)
+
+    def vectors(self, X: Tensor) -> Tensor:
+        """Feature vectors of samples that were checked."""
+        raise NotImplementedError
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d), of raw samples, (n, *input_shape)."""
+        return self.vectors(self.checked(X))
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors that make this map again."""
+        values: dict[str, Any] = {}
+        tensors: dict[str, Tensor] = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if isinstance(value, Tensor):
+                tensors[one.name] = value
+            elif value is not None and not (one.metadata.get("omitted") and value == one.default):
+                whole = isinstance(value, Integral) and not isinstance(value, bool)
+                values[one.name] = int(value) if whole else value
+        return values, tensors
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
+
 C = TypeVar("C", bound=type)
 
 _KINDS: dict[str, Any] = {}
@@ -57,7 +97,7 @@ def register(cls: C) -> C:
 
 
 def held_of_data(features: FeatureMap | None) -> str | None:
-    """What a feature map holds of the data that it was learnt from; None where it was not.
+    """The words for what a feature map holds of the data it was learnt from; None if it was not.
 
     Examples
     --------

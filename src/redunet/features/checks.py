@@ -1,4 +1,4 @@
-"""Checks that feature maps make of their own values, when they are made and when they are read."""
+"""Checks of feature maps' own values, when they are made and when they are read, and of pixels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from redunet.errors import SettingsError
+from redunet.errors import DataError, SettingsError
 
 MOST_VALUES = 2**24
 """Values of one sample, and of the kernels of one map."""
@@ -62,3 +62,17 @@ def check_nesting(features: Any) -> None:
                 f"expected at most {MOST_NESTED} feature maps within one another, got more"
             )
         level = [part for one in level for part in getattr(one, "parts", ())]
+
+
+def whole_pixels(X: Tensor, largest: int) -> Tensor:
+    """Pixel values in float64; an error where one is a fraction or beyond ± ``largest``.
+
+    Sums and products of whole numbers are exact in any order.
+    """
+    X = X.to(torch.float64)
+    if X.numel() and (not torch.equal(X, X.round()) or float(X.abs().max()) > largest):
+        raise DataError(
+            "expected whole pixel values such as 0 to 255, got fractions or very large ones: "
+            "pass the images as uint8"
+        )
+    return X

@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import unfold
 
 from redunet.errors import DataError, SettingsError
-from redunet.features.base import register
-from redunet.features.checks import MOST_VALUES, check_shape, check_tensor
-from redunet.features.pixels import whole_pixels
+from redunet.features import exact
+from redunet.features.base import FieldsMap, register
+from redunet.features.checks import MOST_VALUES, check_shape, check_tensor, whole_pixels
 from redunet.validation import flag, whole_number
 
 _KERNEL_GRID = 2**20
@@ -24,7 +23,7 @@ _SIZE = 3
 
 @register
 @dataclass(frozen=True, eq=False)
-class GaussianLift:
+class GaussianLift(FieldsMap):
     """Convolution of whole-numbered pixels with random Gaussian 3 × 3 kernels.
 
     Stride 1, padded with zeros to keep the image's size. The kernels lie on a
@@ -125,47 +124,40 @@ class GaussianLift:
     def _mean_response(self) -> Tensor | None:
         if self.mean_image is None:
             return None
-        return self._respond(self.mean_image.to(torch.float64)[None])
+        return self._respond(self.mean_image[None])
 
-    def __call__(self, X: Tensor) -> Tensor:
+    @cached_property
+    def _flat(self) -> Tensor:
+        """The response, (n_kernels, height · width), to an image of ones."""
+        return self._convolve(torch.ones(1, *self.input_shape, dtype=torch.float64))[0]
+
+    def checked(self, X: Tensor) -> Tensor:
+        """Images of whole numbers."""
+        # Beyond it sums of products might not fit the 53 bits of a float64 any more.
+        return whole_pixels(X, 2**8 if self.centred else 2**16)
+
+    def vectors(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width, channels)."""
-        X = whole_pixels(X, self._largest_pixel)
         response = self._respond(X)
         if self._mean_response is not None:
-            response = response - self._mean_response.to(X.device)
+            response = response - exact.beside(self._mean_response, X)
         if self.relu:
-            response = response.clamp_(min=0)
-        return response.reshape(len(X), -1)
-
-    @property
-    def _largest_pixel(self) -> int:
-        # Beyond it sums of products might not fit the 53 bits of a float64 any more.
-        return 2**8 if self.centred else 2**16
+            response = response.clamp(min=0.0)
+        return response.reshape(-1, self.n_features)
 
     def _respond(self, X: Tensor) -> Tensor:
         """Responses to images, (n, n_kernels, height · width), centred where that is asked for."""
         response = self._convolve(X)
         if not self.centred:
             return response
-        flat = self._convolve(X.new_ones(1, *self.input_shape))
-        return response * math.prod(self.input_shape) - X.sum(dim=(1, 2, 3))[:, None, None] * flat
+        size = math.prod(self.input_shape)
+        total = X.reshape(-1, 1, size).sum(2, keepdim=True)
+        return response * float(size) - total * exact.beside(self._flat, X)
 
     def _convolve(self, X: Tensor) -> Tensor:
         """Responses, (n, n_kernels, height · width), of images, (n, height, width, channels)."""
-        patches = unfold(X.permute(0, 3, 1, 2), _SIZE, padding=_SIZE // 2)
-        return self.kernels.to(X.device) @ patches
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        values = {
-            "seed": int(self.seed),
-            "input_shape": self.input_shape,
-            "n_kernels": self.n_kernels,
-            "relu": self.relu,
-            "centred": self.centred,
-            "learnt_from_data": self.learnt_from_data,
-        }
-        return values, {} if self.mean_image is None else {"mean_image": self.mean_image}
+        patches = exact.patches(X, self.input_shape, _SIZE, _SIZE // 2)
+        return torch.matmul(exact.beside(self.kernels, X), patches)
 
 
 def _check(input_shape: tuple[int, ...], n_kernels: int) -> None:

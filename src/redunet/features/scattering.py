@@ -16,23 +16,22 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from redunet.errors import SettingsError
-from redunet.features.base import register
-from redunet.features.checks import check_shape
-from redunet.features.pixels import whole_pixels
+from redunet.features.base import FieldsMap, register
+from redunet.features.checks import check_shape, whole_pixels
 
-_SIGNAL_GRID = 2**10
+SIGNAL_GRID = 2**10
 """Steps in one unit of pixel brightness, of the image and of every modulus."""
 
-_WAVELET_GRID = 2**20
-_WINDOW_GRID = 2**16
+WAVELET_GRID = 2**20
+WINDOW_GRID = 2**16
 """Steps in one unit, so that the sums of an average stay below 2⁵³."""
 
 _LARGEST_SIDE = 256
@@ -41,12 +40,12 @@ _LARGEST_SIDE = 256
 _MOST_ANGLES = 32
 
 _BATCH_BYTES = {"cpu": 2**22, "cuda": 2**31}
-"""What the largest array of one pass may take: a processor's cache, a part of a GPU's memory."""
+"""Memory of the largest array of one pass: a processor's cache, a part of a GPU's memory."""
 
 
 @register
 @dataclass(frozen=True)
-class Scattering:
+class Scattering(FieldsMap):
     """Scattering coefficients of orders 0, 1 and 2, of each colour channel by itself.
 
     With wavelets ψ_λ of J scales and L angles and a Gaussian window φ of
@@ -113,20 +112,20 @@ class Scattering:
         return 1 + self.J * self.L + self.L**2 * self.J * (self.J - 1) // 2
 
     @property
+    def learnt_from_data(self) -> bool:
+        """Nothing is learnt."""
+        return False
+
+    @property
     def n_features(self) -> int:
         """Channels · paths · cells."""
         rows, columns = self._windows
         return math.prod(self.input_shape[2:]) * self.n_paths * rows * columns // self.pool**2
 
-    @property
-    def learnt_from_data(self) -> bool:
-        """Nothing is learnt."""
-        return False
-
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, *input_shape): channel, path, row, column."""
         X = whole_pixels(X, 255)
-        planes = X.reshape(*X.shape[:3], -1).permute(0, 3, 1, 2) * _SIGNAL_GRID
+        planes = X.reshape(*X.shape[:3], -1).permute(0, 3, 1, 2) * SIGNAL_GRID
         out = X.new_empty(len(X), self.n_features)
         height, width = self._padded
         per_image = planes.shape[1] * self.L**2 * height * width * 4
@@ -136,17 +135,29 @@ class Scattering:
         ):
             x = self._continued(some).flatten(0, 1)[:, None]
             features.copy_(torch.cat(list(self._paths(x)), dim=1).reshape(len(some), -1))
-        return out.div_(_SIGNAL_GRID * _WINDOW_GRID**2)
+        return out.div_(SIGNAL_GRID * WINDOW_GRID**2)
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        values = {
-            "input_shape": self.input_shape,
-            "J": self.J,
-            "L": self.L,
-            "pool": self.pool,
+    @cached_property
+    def _wavelets(self) -> dict[tuple[int, int], Tensor]:
+        """Wavelets of scale j for signals known at every 2^i-th place, by i and j."""
+        height, width = self._padded
+        first = [(0, j) for j in range(self.J)]
+        second = [(i, j) for i in range(self.J) for j in range(i + 1, self.J)]
+        return {
+            (i, j): wavelets((height // 2**i, width // 2**i), self.L, j, 2**i)
+            for i, j in {*first, *second}
         }
-        return values, {}
+
+    @cached_property
+    def _averaging(self) -> list[tuple[Tensor, Tensor]]:
+        """Weights of rows and columns in each window, of signals known at every 2^j-th place."""
+        return [
+            (
+                windows(self.input_shape[0], self._padded[0], self.J, 2**j, self.pool),
+                windows(self.input_shape[1], self._padded[1], self.J, 2**j, self.pool),
+            )
+            for j in range(self.J)
+        ]
 
     @cached_property
     def _windows(self) -> tuple[int, ...]:
@@ -182,7 +193,7 @@ class Scattering:
         """|U ⋆ ψ| in units of the signal's grid; parameters and shape as for `_responses`."""
         response = self._responses(spectrum, i, j)
         real, imaginary = (
-            part.round().mul_(1 / _WAVELET_GRID).round_() for part in (response.real, response.imag)
+            part.round().mul_(1 / WAVELET_GRID).round_() for part in (response.real, response.imag)
         )
         # The root of a whole number keeps far enough from halves to be rounded safely.
         return real.square_().add_(imaginary.square_()).sqrt_().round_()
@@ -201,7 +212,7 @@ class Scattering:
         """
         n, p, h, w = spectrum.shape
         fold = 2 ** (j - i)
-        bank = _wavelets((h, w), self.L, j, 2**i).to(spectrum.device) / fold**2
+        bank = self._wavelets[i, j].to(spectrum.device) / fold**2
         signals = torch.view_as_real(spectrum).reshape(n, p, 1, fold, h // fold, fold, -1)
         wavelets = bank.reshape(self.L, fold, h // fold, fold, -1)
         # To leave out places is to fold the spectrum.
@@ -214,15 +225,11 @@ class Scattering:
 
     def _averages(self, U: Tensor, j: int) -> Tensor:
         """Signals known at every 2^j-th place, (n, p, h, w), averaged: (n, p, rows, columns)."""
-        rows, columns = (
-            _windows(side, whole, self.J, 2**j, self.pool).to(U.device)
-            for side, whole in zip(self.input_shape, self._padded, strict=False)
-        )
+        rows, columns = (weights.to(U.device) for weights in self._averaging[j])
         return rows @ (U @ columns.mT)
 
 
-@lru_cache(maxsize=28)  # those of one map of the most scales that fit its sides: J = 7
-def _wavelets(shape: tuple[int, int], L: int, j: int, stride: int) -> Tensor:
+def wavelets(shape: tuple[int, int], L: int, j: int, stride: int) -> Tensor:
     """Fourier transforms of the wavelets of scale j, known at every ``stride``-th place.
 
     Returns
@@ -243,19 +250,18 @@ def _wavelets(shape: tuple[int, int], L: int, j: int, stride: int) -> Tensor:
         wave = torch.polar(envelope, xi * along)
         mean = math.fsum(wave.real.flatten().tolist()) / math.fsum(envelope.flatten().tolist())
         wave -= mean * envelope
-        wave *= 4 / L / (2 * math.pi * sigma**2) * stride**2 * _WAVELET_GRID
+        wave *= 4 / L / (2 * math.pi * sigma**2) * stride**2 * WAVELET_GRID
         out[index, : h - 1, : w - 1] = torch.complex(wave.real.round(), wave.imag.round())
     centred = out.roll((1 - h // 2, 1 - w // 2), dims=(1, 2))
     spectra: Tensor = torch.fft.fft2(centred).real
     return spectra.repeat_interleave(2, dim=2)
 
 
-@lru_cache(maxsize=16)  # those of one map of the most scales: of each side, at 1 + 7 strides
-def _windows(side: int, whole: int, J: int, stride: int, pool: int) -> Tensor:
+def windows(side: int, whole: int, J: int, stride: int, pool: int) -> Tensor:
     """Weights of places along a side in each cell: Tensor of shape (cells, places), whole."""
     n = math.ceil(side / 2**J)
     centres = (torch.arange(n, dtype=torch.float64) + 0.5) * side / n - 0.5
     places = torch.arange(0, whole, stride, dtype=torch.float64) - (whole - side) // 2
     windows = torch.exp(-((places - centres[:, None]) ** 2) / (2 * (0.8 * 2 ** (J - 1)) ** 2))
     windows /= windows.sum(dim=1, keepdim=True)
-    return (windows.reshape(-1, pool, len(places)).mean(dim=1) * _WINDOW_GRID).round()
+    return (windows.reshape(-1, pool, len(places)).mean(dim=1) * WINDOW_GRID).round()

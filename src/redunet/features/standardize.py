@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
-from redunet.features.base import register
+from redunet.features import exact
+from redunet.features.base import FieldsMap, register
 from redunet.features.checks import check_shape, check_tensor
 from redunet.validation import flag
 
 
 @register
 @dataclass(frozen=True)
-class Flatten:
+class Flatten(FieldsMap):
     """Pixels in a row, unchanged.
 
     Parameters
@@ -40,27 +41,23 @@ class Flatten:
         check_shape(self.input_shape)
 
     @property
-    def n_features(self) -> int:
-        """The number of pixel values."""
-        return math.prod(self.input_shape)
-
-    @property
     def learnt_from_data(self) -> bool:
         """Nothing is learnt."""
         return False
 
-    def __call__(self, X: Tensor) -> Tensor:
-        """Feature vectors, (n, d), of images, (n, *input_shape)."""
-        return X.to(torch.float64).reshape(len(X), -1)
+    @property
+    def n_features(self) -> int:
+        """The number of pixel values."""
+        return math.prod(self.input_shape)
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        return {"input_shape": self.input_shape}, {}
+    def vectors(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d), of images, (n, *input_shape)."""
+        return X.reshape(-1, self.n_features)
 
 
 @register
 @dataclass(frozen=True, eq=False)
-class Standardize:
+class Standardize(FieldsMap):
     """(pixel − mean) / deviation, in a row.
 
     Parameters
@@ -122,12 +119,7 @@ class Standardize:
         """The number of pixel values."""
         return math.prod(self.input_shape)
 
-    def __call__(self, X: Tensor) -> Tensor:
+    def vectors(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, *input_shape)."""
-        mean, deviation = self.mean.to(X.device), self.deviation.to(X.device)
-        return ((X.to(torch.float64) - mean) / deviation).reshape(len(X), -1)
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        values = {"input_shape": self.input_shape, "learnt_from_data": self.learnt_from_data}
-        return values, {"mean": self.mean, "deviation": self.deviation}
+        mean, deviation = exact.beside(self.mean, X), exact.beside(self.deviation, X)
+        return ((X - mean) / deviation).reshape(-1, self.n_features)

@@ -10,21 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from redunet.errors import DataError
-from redunet.features import FeatureSettings, Named
-from redunet.features.base import FeatureMap, register
-from redunet.features.checks import check_shape
+from redunet.features import FeatureMap, FeatureSettings, Named, exact
+from redunet.features.base import FieldsMap, register
+from redunet.features.checks import check_shape, whole_pixels
 from redunet.features.patches import (
-    _FILTER_GRID,
-    _RESPONSE_GRID,
+    FILTER_GRID,
+    RESPONSE_GRID,
     PatchFilters,
-    _check,
-    _patches,
+    check_enough,
+    check_patches,
+    draw_patches,
 )
-from redunet.features.pixels import whole_pixels
-from redunet.features.root import rounded_root
 from redunet.validation import flag
 
 _LEAST_CONTRAST = 0.2
@@ -36,7 +33,7 @@ _BATCH_BYTES = 2**24
 
 @register
 @dataclass(frozen=True, eq=False)
-class PatchPlanes:
+class PatchPlanes(FieldsMap):
     """How much an image looks like given patches at each position, as if opposite borders met.
 
     A filter is a patch too, and t its correlation with the patch around a position, from −1 to 1
@@ -105,18 +102,14 @@ class PatchPlanes:
             As for the class.
         """
         input_shape = tuple(np.shape(images)[1:])
-        _check(input_shape, n_filters, patch_size, 1, threshold, 0.0, 0)
-        drawn = _patches(images, patch_size, np.random.RandomState(seed))
+        check_patches(input_shape, n_filters, patch_size, 1, threshold, 0.0, 0)
+        drawn = draw_patches(images, patch_size, np.random.RandomState(seed))
         drawn -= drawn.mean(axis=1, keepdims=True)
         deviations = drawn.std(axis=1)
         chosen = drawn[deviations > _LEAST_CONTRAST * deviations.max()][:n_filters]
-        if len(chosen) < n_filters:
-            raise DataError(
-                f"expected at least {n_filters} patches that are not flat to make filters of, "
-                f"got {len(chosen)}: give more images, or ask for fewer filters"
-            )
+        check_enough(chosen, n_filters)
         # Of unit length, and of patches that have the deviation 1.
-        scale = _FILTER_GRID / np.linalg.norm(chosen, axis=1) / math.sqrt(chosen.shape[1])
+        scale = FILTER_GRID / np.linalg.norm(chosen, axis=1) / math.sqrt(chosen.shape[1])
         filters = np.round(chosen * scale[:, None])
         largest = np.abs(filters).argmax(axis=1)
         # Of sum zero in spite of rounding, so that a flat patch has no response.
@@ -125,15 +118,19 @@ class PatchPlanes:
 
     def __post_init__(self) -> None:
         flag("root", self.root)
-        self._responding  # noqa: B018 - checks the other values
+        shape = self.input_shape, len(self.filters) if self.filters.ndim else 0
+        check_patches(*shape, self.patch_size, 1, self.threshold, 0.0, 0)
+        self._responding  # noqa: B018 - checks the filters
         check_shape((self.n_features,))
 
     @cached_property
     def _responding(self) -> PatchFilters:
+        """The filters of images that go on beyond their borders."""
+        height, width, *channels = self.input_shape
+        more = self.patch_size - 1
+        shape = (height + more, width + more, *channels)
         offsets = self.filters.new_zeros(len(self.filters)) if self.filters.ndim else self.filters
-        return PatchFilters(
-            self.input_shape, self.filters, offsets, self.patch_size, 1, self.threshold
-        )
+        return PatchFilters(shape, self.filters, offsets, self.patch_size, 1, self.threshold)
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -141,43 +138,40 @@ class PatchPlanes:
         return self.input_shape[:2]
 
     @property
-    def n_features(self) -> int:
-        """2 · n_filters · height · width."""
-        return 2 * len(self.filters) * self.positions[0] * self.positions[1]
-
-    @property
     def learnt_from_data(self) -> bool:
         """The filters are made of images."""
         return True
 
+    @property
+    def n_features(self) -> int:
+        """2 · n_filters · height · width."""
+        return 2 * len(self.filters) * self.positions[0] * self.positions[1]
+
+    def checked(self, X: Tensor) -> Tensor:
+        """Images of whole numbers."""
+        return whole_pixels(X, 255)
+
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, *input_shape): filter, sign, row, column."""
-        X = whole_pixels(X, 255)
-        planes = X.reshape(*X.shape[:3], -1).permute(0, 3, 1, 2)
-        before = self.patch_size // 2
-        after = self.patch_size - 1 - before
         per_image = 8 * (self.filters.numel() // len(self.filters) + 4 * len(self.filters))
-        per_image *= self.positions[0] * self.positions[1]
-        parts = [X.new_empty(0, self.n_features)]
-        for some in torch.split(planes, max(1, _BATCH_BYTES // per_image)):
-            around = pad(some, (before, after, before, after), mode="circular")
-            t = self._responding._responses(around)
-            both = torch.stack([t, -t], dim=2).sub_(round(self.threshold * _RESPONSE_GRID))
-            both = both.clamp_(min=0)
-            if self.root:
-                both = rounded_root(both.mul_(_RESPONSE_GRID))
-            parts.append(both.div_(_RESPONSE_GRID).flatten(1))
-        return torch.cat(parts)
+        per_pass = max(1, _BATCH_BYTES // (per_image * math.prod(self.positions)))
+        X = self.checked(X)
+        parts = [self.vectors(some) for some in torch.split(X, per_pass)]
+        return torch.cat([X.new_empty(0, self.n_features), *parts])
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What makes this map again."""
-        values = {
-            "input_shape": self.input_shape,
-            "patch_size": self.patch_size,
-            "threshold": self.threshold,
-            "root": self.root,
-        }
-        return values, {"filters": self.filters}
+    def vectors(self, X: Tensor) -> Tensor:
+        """Feature vectors of images of whole numbers, all at once."""
+        before = self.patch_size // 2
+        rows, columns = (
+            torch.arange(-before, side - before + self.patch_size - 1, device=X.device) % side
+            for side in self.positions
+        )
+        t = self._responding.responses(X[:, rows][:, :, columns])
+        both = torch.stack([t, -t], dim=2).sub_(round(self.threshold * RESPONSE_GRID))
+        both = both.clamp_(min=0)
+        if self.root:
+            both = exact.rounded_root(both.mul_(RESPONSE_GRID))
+        return both.div_(RESPONSE_GRID).flatten(1)
 
 
 def _from_settings(settings: FeatureSettings, images: Any, device: str) -> FeatureMap:

@@ -13,13 +13,13 @@ import torch
 from redunet import FileAccessError, SettingsError
 from redunet.features import (
     Chain,
+    Concatenate,
     FeatureMap,
     Mirrored,
     PatchFilters,
-    Root,
     Scattering,
+    SquareRoot,
     StackedPatches,
-    Together,
     known_names,
 )
 from redunet_lab.datasets import load
@@ -51,7 +51,7 @@ def test_features_of_a_plan_have_its_settings() -> None:
     plan = plan.changed({"mirrored": True, "sqrt": True})
     tasks = plan.stream(data)
     plain = Scattering((8, 8), J=1, pool=2)
-    scattering = Chain(Mirrored(plain), Root(plain.n_features))
+    scattering = Chain(Mirrored(plain), SquareRoot(plain.n_features))
     assert (
         plan.changed(
             {"features": "scattering", "standardized": False, "fit_features_on": "nowhere"}
@@ -74,7 +74,7 @@ def test_features_of_a_plan_have_its_settings() -> None:
             threshold=0.2,
             source=source,
         )
-        assert states_equal(mine, Chain(Mirrored(expected), Root(12)))
+        assert states_equal(mine, Chain(Mirrored(expected), SquareRoot(12)))
 
 
 def test_features_side_by_side_are_each_as_the_plan_says() -> None:
@@ -83,14 +83,14 @@ def test_features_side_by_side_are_each_as_the_plan_says() -> None:
     tasks = plan.stream(load("digits"))
     several = plan.changed({"features": "patches+scattering+finer-scattering"})
     expected = [
-        Chain(PatchFilters.learn(tasks[0].x_train, 3, 6, 4), Root(48)),
+        Chain(PatchFilters.learn(tasks[0].x_train, 3, 6, 4), SquareRoot(48)),
         *(
-            Chain(plain, Root(plain.n_features))
+            Chain(plain, SquareRoot(plain.n_features))
             for J in (2, 1)
             for plain in [Scattering((8, 8), J)]
         ),
     ]
-    assert states_equal(several.feature_map(tasks), Together(tuple(expected)))
+    assert states_equal(several.feature_map(tasks), Concatenate(tuple(expected)))
     assert several.random_features
     assert not plan.changed({"features": "pixels+scattering"}).random_features
     with pytest.raises(SettingsError, match="needs some to learn"):
@@ -102,7 +102,7 @@ def test_patches_of_several_sizes_have_draws_of_their_own() -> None:
     tasks = plan.stream(load("digits"))
     images = tasks[0].x_train
     expected = [PatchFilters.learn(images, (3, size), 6, size) for size in (3, 5)]
-    assert states_equal(plan.feature_map(tasks), Together(tuple(expected)))
+    assert states_equal(plan.feature_map(tasks), Concatenate(tuple(expected)))
     assert plan.needs_images
     assert plan.random_features
     alone = plan.changed({"features": "patches", "patch_size": 3}).feature_map(tasks)
@@ -117,7 +117,7 @@ def test_stacked_patches_are_as_the_plan_says() -> None:
     def learnt(seed: Any, size: int) -> Chain:
         images = tasks[0].x_train
         features = StackedPatches.learn(images, seed, 6, size, cells=3, threshold=0.2, window=3.0)
-        return Chain(features, Root(108))
+        return Chain(features, SquareRoot(108))
 
     assert states_equal(plan.feature_map(tasks), learnt((3, 3), 3))
     plain = plan.changed({"features": "stacked-patches", "patch_size": 4})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from redunet.features import exact
 from redunet.features.base import register
-from redunet.features.of_images import OfImages
-from redunet.features.pixels import whole_pixels
+from redunet.features.checks import whole_pixels
+from redunet.features.composed import OfImages
 
 _SLANT_GRID = 2**10
 _CENTRE_GRID = 2**6
@@ -21,15 +23,15 @@ _STEEPEST = 1.0
 """The largest slant that is taken out, in pixels to the side for each row."""
 
 _BATCH_BYTES = 2**26
-"""What the weights of one pass may take."""
+"""Memory that the weights of one pass may take."""
 
 _IMAGES = 1024
-"""How many images are held in double precision at a time while a map is learnt from all of them."""
+"""Images held in double precision at a time while a map is learnt from all of them."""
 
 
 @register
 @dataclass(frozen=True)
-class Upright(OfImages):
+class Deskew(OfImages):
     """The features of an image after its slant is taken out and it is put in the middle.
 
     Bright pixels on a dark ground are taken as mass. The image is moved until its
@@ -48,7 +50,7 @@ class Upright(OfImages):
     --------
     >>> from redunet.features import Flatten
     >>> stroke = torch.tensor([[[0, 0, 9], [0, 9, 0], [9, 0, 0]]])
-    >>> Upright(Flatten((3, 3)))(stroke).reshape(3, 3).tolist()
+    >>> Deskew(Flatten((3, 3)))(stroke).reshape(3, 3).tolist()
     [[0.0, 9.0, 0.0], [0.0, 9.0, 0.0], [0.0, 9.0, 0.0]]
     """
 
@@ -56,45 +58,35 @@ class Upright(OfImages):
 
     def __call__(self, X: Tensor) -> Tensor:
         """Feature vectors, (n, d), of images, (n, height, width[, channels])."""
-        return self.plain(_all_upright(X))
+        return self.plain(deskewed(X))
+
+    def combined(self, X: Tensor, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+        """The features of images without slant."""
+        return maps[0](_deskewed(X, self.input_shape))
 
 
-def upright_pixels(images: Any) -> NDArray[np.uint8]:
-    """Images of whole numbers from 0 to 255, (n, height, width[, channels]), upright."""
+def deskewed_pixels(images: Any) -> NDArray[np.uint8]:
+    """Images of whole numbers from 0 to 255, (n, height, width[, channels]), without slant."""
     parts = torch.split(torch.as_tensor(np.asarray(images)), _IMAGES)
-    return torch.cat([_all_upright(part).to(torch.uint8) for part in parts]).numpy()
+    return torch.cat([deskewed(part).to(torch.uint8) for part in parts]).numpy()
 
 
-def _all_upright(X: Tensor) -> Tensor:
-    """Images as for `Upright`, upright and in the middle, with the shape that they had."""
+def deskewed(X: Tensor) -> Tensor:
+    """Images as for `Deskew` without slant and in the middle, some at a time."""
     X = whole_pixels(X, 255)
-    height, width, channels = (*X.shape[1:], 1)[:3]
-    shape = height, width, channels
-    rows, columns = (
-        torch.arange(side, dtype=torch.float64, device=X.device) for side in (height, width)
-    )
+    height, width = X.shape[1:3]
     per_pass = max(1, _BATCH_BYTES // (height * width * width * X.element_size()))
-    images = torch.split(X.reshape(-1, *shape), per_pass)
-    upright = [put_upright(some, shape, rows, columns) for some in images]
-    return torch.cat(upright).reshape(X.shape)
+    parts = torch.split(X, per_pass)
+    return torch.cat([_deskewed(part, tuple(X.shape[1:])) for part in parts])
 
 
-def put_upright(
-    images: Tensor, shape: tuple[int, int, int], rows: Tensor, columns: Tensor
-) -> Tensor:
-    """Images of whole numbers, (n, *shape), upright and in the middle.
-
-    Only with operations that can be exported.
-
-    Parameters
-    ----------
-    images : Tensor, float64
-    shape : (int, int, int)
-        Height, width and channels.
-    rows, columns : Tensor of shape (height,) and (width,), float64
-        Their numbers from 0 on.
-    """
-    height, width, channels = shape
+def _deskewed(X: Tensor, input_shape: tuple[int, ...]) -> Tensor:
+    """Images of whole numbers, (n, *input_shape), without slant, all at once."""
+    height, width, channels = (*input_shape, 1)[:3]
+    images = X.reshape(-1, height, width, channels)
+    rows, columns = (
+        exact.beside(torch.arange(side, dtype=torch.float64), X) for side in (height, width)
+    )
     # Twice the distances from the middle: whole numbers.
     y, x = (2.0 * rows - (height - 1)).unsqueeze(1), (2.0 * columns - (width - 1)).unsqueeze(1)
     mass = images.abs().sum(3)
@@ -116,4 +108,4 @@ def put_upright(
     of_columns = (1.0 - (from_column - columns).abs()).clamp(min=0.0)
     moved = torch.matmul(of_rows, images.reshape(-1, height, width * channels))
     planes = moved.reshape(-1, height, width, channels)
-    return torch.matmul(of_columns, planes).round()
+    return torch.matmul(of_columns, planes).round().reshape(-1, *input_shape)

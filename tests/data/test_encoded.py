@@ -99,17 +99,6 @@ def test_texts_of_any_table_are_learnt_through_their_vectors(
     assert json.loads(said)["accuracy"] == np.mean(read.predict(vectors) == LABELS)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
-def test_the_column_beside_the_texts_holds_the_labels(
-    tmp_path: Path, tiny: Path, model: Path, ending: str
-) -> None:
-    columns = {"question": TEXTS, "intent": LABELS.tolist()}
-    data = write_columns(tmp_path / f"t.{ending}", columns)
-    said = redunet("learn", tmp_path / "m", data, "--encoder", tiny, "--recipe", "vectors").stderr
-    assert f"the labels are those of column 'intent' of {data}, the only one left" in said
-    assert (tmp_path / "m").read_bytes() == model.read_bytes()
-
-
 def test_vectors_say_whose_they_are(tmp_path: Path, tiny: Path) -> None:
     data = write(tmp_path / "t.csv", number=[str(row % 3) for row in ROWS])
     out = tmp_path / "v.parquet"
@@ -307,12 +296,3 @@ def test_the_encoder_is_part_of_the_model_file(tmp_path: Path, model: Path) -> N
     known.set_encoder(None).save(tmp_path / "none")
     assert "encoder" not in storage.load(tmp_path / "none")[1]
     assert load(tmp_path / "none").encoder_ is None
-
-
-def test_a_forged_name_of_an_encoder_is_one_line(tmp_path: Path, model: Path) -> None:
-    table = pa.table({"v0": [1.0], "label": ["a"]})
-    for forged in (b"{", b"[]", b'{"name": "a"}', b'{"name": "a", "sha256": "x"}', b"\xff"):
-        table = table.replace_schema_metadata({b"redunet.encoder": forged})
-        pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
-        said = refused("predict", model, tmp_path / "t.parquet")
-        assert "names an encoder that makes no sense: encode it again" in said

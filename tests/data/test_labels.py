@@ -134,22 +134,6 @@ def test_labels_of_parquet_that_cannot_be_told_apart(
     assert message in refused("learn", tmp_path / "m", path)
 
 
-def test_labels_of_parquet_are_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    for labels, expected in (
-        (pa.array(["007", "7"]), ["007", "7"]),
-        (pa.array(["7", "8"]).dictionary_encode(), ["7", "8"]),
-        (pa.array([2**53 + 1, 2**53]), [2**53, 2**53 + 1]),
-        (pa.array([3, 4], pa.int8()).dictionary_encode(), [3, 4]),
-        (pa.array([1.0, 2.0]), [1, 2]),
-        (pa.array(["a", "b"], pa.large_string()), ["a", "b"]),
-    ):
-        pyarrow.parquet.write_table(pa.table({"y": labels, "a": [1, 2], "b": [3, 4]}), path)
-        (tmp_path / "m").unlink(missing_ok=True)
-        done("learn", tmp_path / "m", path)
-        assert classes(tmp_path / "m") == expected
-
-
 def test_folders_whose_names_would_be_shown_alike(tmp_path: Path) -> None:
     for name in (b"a\xff", b"a\\xff"):
         (tmp_path / "i").mkdir(exist_ok=True)

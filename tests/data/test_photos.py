@@ -178,33 +178,6 @@ def test_all_modes_become_grey_or_rgb(tmp_path: Path) -> None:
         resized(tmp_path / "floats.tif", (8, 8))
 
 
-def test_grey_images_stay_grey_unless_one_has_colours(tmp_path: Path) -> None:
-    folder = tmp_path / "i"
-    for label, shade in (("a", 10), ("b", 200)):
-        (folder / label).mkdir(parents=True)
-        for size in (5, 6, 7):
-            Image.new("L", (size, size), shade).save(folder / label / f"{size}.png")
-    done("learn", tmp_path / "grey", folder, "--resize", "4", *QUICK)
-    assert shape_of(tmp_path / "grey") == (4, 4)
-    other = tmp_path / "j" / "c"
-    other.mkdir(parents=True)
-    Image.new("RGB", (9, 9), "red").save(other / "red.png")
-    done("learn", tmp_path / "both", folder, tmp_path / "j", "--resize", "4", *QUICK)
-    assert shape_of(tmp_path / "both") == (4, 4, 3)
-    done("learn", tmp_path / "grey", tmp_path / "j")  # converted
-
-
-def test_files_that_systems_make_are_passed_over(tmp_path: Path) -> None:
-    folder = write_images(tmp_path / "i", range(20))
-    done("learn", tmp_path / "usual", folder, *QUICK)
-    for name in ("Thumbs.db", ".DS_Store", "desktop.ini", "ant/Thumbs.db", "bee/._1.png"):
-        (folder / name).write_bytes(b"no image")
-    (folder / "__MACOSX").mkdir()
-    result = done("learn", tmp_path / "m", folder, *QUICK)
-    assert result.stderr == ""
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "usual").read_bytes()
-
-
 def test_of_several_frames_the_first_is_taken_and_said_so(tmp_path: Path) -> None:
     folder = write_images(tmp_path / "i", range(20))
     frames = [Image.new("L", (4, 3), shade) for shade in (10, 200)]

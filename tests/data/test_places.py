@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -16,13 +14,11 @@ from redunet import ReduNetClassifier
 from tests.data.test_faults import ROWS, taught
 from tests.own_data import (
     IMAGES,
-    NUMBERS,
     WORDS,
     done,
     png,
     redunet,
     refused,
-    write_csv,
     write_images,
     write_npz,
 )
@@ -156,43 +152,6 @@ def test_paths_that_lead_nowhere(tmp_path: Path, taught: dict[str, Path]) -> Non
     assert not (tmp_path / "both").exists()
 
 
-def test_predictions_go_only_where_they_may(tmp_path: Path, taught: dict[str, Path]) -> None:
-    data = write_csv(tmp_path / "d", ROWS)
-    before = data.read_bytes()
-    assert "another name" in refused("predict", taught["columns"], data, "-o", data)
-    assert "ends in .csv" in refused("predict", taught["columns"], data, "-o", tmp_path / "p.txt")
-    (tmp_path / "p.csv").mkdir()
-    assert "a folder" in refused("predict", taught["columns"], data, "-o", tmp_path / "p.csv")
-    assert "No such file" in refused(
-        "predict", taught["columns"], data, "-o", tmp_path / "no" / "p.csv"
-    )
-    assert data.read_bytes() == before
-    bad = tmp_path / "b.csv"
-    bad.write_bytes(before + b"ant,1\n")
-    (tmp_path / "old.csv").write_text("old")
-    refused("predict", taught["columns"], bad, "-o", tmp_path / "old.csv")
-    assert (tmp_path / "old.csv").read_text() == "old"
-    assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.parametrize("command", ["learn", "unlearn", "forget"])
-def test_no_space_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    data = write_npz(tmp_path / "d", ROWS)
-    part = write_npz(tmp_path / "p", range(5))
-    done("learn", tmp_path / "m", data)
-    before = (tmp_path / "m").read_bytes()
-
-    def full(*_: object) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    said = refused(command, tmp_path / "m", "bee" if command == "forget" else part)
-    assert "No space left on device" in said
-    assert "is unchanged" in said
-    assert (tmp_path / "m").read_bytes() == before
-    assert not list(tmp_path.glob(".*"))
-
-
 def test_ctrl_c_tells_what_became_of_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,11 +186,3 @@ def test_ctrl_c_tells_what_became_of_the_model(
         f"redunet: stopped while waiting; {path} was left alone\n"
     )
     assert path.read_bytes() == before
-
-
-def test_labels_of_another_type(tmp_path: Path) -> None:
-    np.savez(tmp_path / "n.npz", X=IMAGES, y=NUMBERS)
-    done("learn", tmp_path / "m", tmp_path / "n.npz")
-    said = refused("learn", tmp_path / "m", write_npz(tmp_path / "w", ROWS))
-    assert "expected whole numbers as labels, as the model has them" in said
-    assert "expected whole numbers" in refused("forget", tmp_path / "m", "ant")

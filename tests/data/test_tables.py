@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from redunet.data import ReadOptions, open_source
-from redunet.data.source import reading
+from redunet.data import ReadOptions, csv_files, open_source
+from redunet.data.source import Batch, Source, read_once, reading
 from redunet.data.tables import Table
 from redunet.errors import DataError, FileAccessError
+from redunet.safety.untrusted import open_regular
 from tests.own_data import COLUMNS, done, redunet, refused, table, write_csv
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -121,14 +123,6 @@ def test_one_long_label_is_refused_before_it_fills_the_memory(tmp_path: Path) ->
     assert pa.default_memory_pool().max_memory() < 2**28
 
 
-def test_a_column_that_unpacks_to_far_more_than_it_weighs(tmp_path: Path) -> None:
-    label = pa.DictionaryArray.from_arrays(pa.array(np.zeros(200_000, np.int32)), ["a" * 1000])
-    path = tmp_path / "t.parquet"
-    columns = pa.table({"y": label, "a": np.zeros(200_000)})
-    pyarrow.parquet.write_table(columns, path, compression="zstd", use_dictionary=False)
-    assert "unpacks to 203 MB from 0.2 MB" in refused("learn", tmp_path / "m", path)
-
-
 def test_a_footer_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     """PyArrow ends the process where it is asked for some of these columns."""
     path = tmp_path / "t.parquet"
@@ -179,3 +173,35 @@ def test_errors_of_ours_do_not_read_as_damage(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="t is not a table, or is damaged: no"):  # noqa: SIM117
         with reading(tmp_path / "t", "a table"):
             raise ValueError("no")
+
+
+@pytest.mark.parametrize("recipe", ["vectors", "tables"])
+def test_a_csv_file_is_opened_once_to_sniff_and_once_to_learn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
+) -> None:
+    opened = []
+
+    def counted(path: Path) -> object:
+        opened.append(path)
+        return open_regular(path)
+
+    monkeypatch.setattr(csv_files, "open_regular", counted)
+    done("learn", tmp_path / "m", write_csv(tmp_path / "t", ROWS), "--recipe", recipe)
+    assert len(opened) == 2
+
+
+def test_batches_stay_in_memory_only_where_there_is_room() -> None:
+    times = list[int]()
+
+    def batches() -> Iterator[Batch]:
+        times.append(len(times))
+        for index in range(3):
+            yield Batch(np.full((2, 4), index), None, ["1", "2"], 1.0)
+
+    for room, readings in ((10**6, 1), (0, 2)):
+        source = read_once(Source(Path("x"), batches), room)
+        assert next(source.batches()).X[0, 0] == 0
+        for _ in range(2):
+            assert [batch.X[0, 0] for batch in source.batches()] == [0, 1, 2]
+        assert len(times) == readings
+        times.clear()

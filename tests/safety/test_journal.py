@@ -172,18 +172,11 @@ def forged(change: Callable[[bytes], bytes]) -> bytes:
         lambda body: body.replace(b'"kind"', b'"kind":"done","kind"'),
         lambda body: body.replace(b":", b": ", 1),
         lambda body: body.replace(b'"not done"', b'"\\u006eot done"'),
-        lambda body: body.replace(b'"not done"', b'"perhaps"'),
         lambda body: body.replace(b'"not done"', b"[]"),
-        lambda body: body.replace(b'"not done"', b"NaN"),
-        lambda body: body.replace(b'"not done"', b'"change"'),
         lambda body: body.replace(b'"number":5', b'"number":5.0'),
-        lambda body: body.replace(b'"number":5,', b""),
-        lambda body: body.split(b',"previous"')[0] + b"}",
         lambda body: b'{"change":null,' + body.split(b",", 1)[1],
-        lambda body: b'{"change":"x"}',
         lambda body: b'{"change":"' + b"[" * 100_000,
         lambda body: b"[]",
-        lambda body: b"7",
     ],
 )
 def test_what_redunet_would_not_have_written_is_refused(
@@ -199,14 +192,6 @@ def test_what_redunet_would_not_have_written_is_refused(
         with pytest.raises(DataError, match=r"line: expected a line|line 6: expected a line"):
             ask()
     assert path.read_bytes() == data
-
-
-@pytest.mark.parametrize("more", [b',"note":"x"', b',"public_key":"AAAA"', b',"signature":"AAAA"'])
-def test_nothing_stands_beside_a_body_that_is_not_checked(tmp_path: Path, more: bytes) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(WHOLE[:-2] + more + b"}\n")
-    with pytest.raises(DataError, match="line 6: expected a line of a log"):
-        list(Journal(path).read())
 
 
 def test_a_log_that_stays_locked_is_not_waited_for_without_end(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import errno
 import json
 import linecache
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -28,7 +27,7 @@ import torch
 from redunet import FileAccessError, ReduNetClassifier
 from redunet.safety import files
 from tests.conftest import classes_on_subspaces
-from tests.estimators.test_storage import ROOT, TINY, X, file_of, fresh, refusal, y
+from tests.estimators.test_storage import ROOT, TINY, X, file_of, fresh, y
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -78,28 +77,6 @@ def test_a_folder_without_write_permission(shared: Path) -> None:
         assert "Permission denied" in failure(shared / "new")
     assert listing(shared) == ["model"]
     assert (shared / "model").read_bytes() == TINY
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing/model", "No such file"),
-        ("file/model", "Not a directory"),
-        ("x" * 300, "name too long"),
-        ("two\nlines/model", "No such file"),
-        ("nul\0", "null byte"),
-        ("folder", "a folder"),
-        (".", "a folder"),
-    ],
-    ids=["missing", "file", "long", "lines", "nul", "folder", "here"],
-)
-def test_paths_that_lead_nowhere(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "file").write_bytes(TINY)
-    (tmp_path / "folder").mkdir()
-    assert re.search(message, failure(tmp_path / name))
-    assert re.search(message, refusal(tmp_path / name, FileAccessError))
-    assert listing(tmp_path) == ["file", "folder"]
-    assert listing(tmp_path / "folder") == []
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace", "truncate"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -101,20 +99,6 @@ def test_waiting_ends_in_time(tmp_path: Path, model: Path) -> None:
     assert said == [f"process {os.getpid()} is changing {model}: waiting until it is done"] * 3
     assert model.read_bytes() == b"old"
     assert told(model) == []
-    assert listing(tmp_path) == ["model"]
-
-
-@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_a_file_system_without_locks(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    def none(*_: object) -> NoReturn:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    message = refusal(model)
-    assert message.startswith(f"cannot lock {model}: {os.strerror(code)}; its file system may")
-    assert model.read_bytes() == b"old"
     assert listing(tmp_path) == ["model"]
 
 

@@ -95,17 +95,6 @@ def test_a_receipt_in_python(tmp_path: Path) -> None:
     assert verify(log, tmp_path / "m")["unchanged_since"]
 
 
-def test_hashes_of_samples_depend_on_salt_label_and_values_alone() -> None:
-    found = sample_hashes(X[:1], ["ant"], "00")
-    assert found == sample_hashes(X[:1].astype(">f8"), np.array(["ant"]), "00")
-    assert sample_hashes([[1, 2]], [3], "00") == sample_hashes(
-        np.array([[1, 2]], dtype=np.uint8), [3], "00"
-    )
-    assert found != sample_hashes(X[:1], ["bee"], "00")
-    assert found != sample_hashes(X[:1], ["ant"], "01")
-    assert found != sample_hashes(X[1:2], ["ant"], "00")
-
-
 def test_the_command_line_writes_and_verifies(path: Path, tmp_path: Path) -> None:
     log, private = tmp_path / "r.jsonl", key(tmp_path)
     code, said = run("forget", path, "dog", "--receipt", log, "--sign-key", private)
@@ -309,16 +298,6 @@ def test_a_model_is_no_log_by_any_name(path: Path, tmp_path: Path, command: str)
         assert path.read_bytes() == before
 
 
-def test_keys_and_data_are_no_logs(path: Path, tmp_path: Path) -> None:
-    private, gone = key(tmp_path), data(tmp_path, slice(0, 2))
-    files = {one: one.read_bytes() for one in (path, private, gone)}
-    code, said = run("forget", path, "bee", "--receipt", private, "--sign-key", private)
-    assert (code, "got the private key" in said) == (2, True)
-    code, said = run("unlearn", path, gone, "--receipt", gone)
-    assert (code, "got data" in said) == (2, True)
-    assert files == {one: one.read_bytes() for one in files}
-
-
 def test_a_key_that_others_may_read_is_refused(path: Path, tmp_path: Path) -> None:
     private, before = key(tmp_path), path.read_bytes()
     for mode in (0o644, 0o640, 0o604):
@@ -399,21 +378,6 @@ def test_a_line_without_what_receipts_have_is_refused_in_one_line(
     assert said.startswith("redunet: ")
     assert said.count("\n") == 1
     assert "line 1" in said or "line 2 is about a change that is not in the log" in said
-
-
-def test_what_is_behind_the_last_line_is_told(path: Path, tmp_path: Path) -> None:
-    log = tmp_path / "r.jsonl"
-    withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
-    whole = log.read_bytes()
-    for junk in (b"junk", b"\0", b" ", b"\n", b"junk\n", b"{"):
-        log.write_bytes(whole + junk)
-        code, said = run("receipts", "verify", log, path)
-        if junk == b"{":
-            assert code == 0
-            assert "1 bytes behind line 2 are a line that was cut short" in " ".join(said.split())
-        else:
-            assert (code, said.count("\n")) == (2, 1)
-            assert "line 3: expected a line of a log that redunet wrote" in said
 
 
 def test_models_are_hashed_part_by_part(

@@ -48,7 +48,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "inspect m.safetensors",
         "forget m.safetensors 1",
         "unlearn m.safetensors d.npz",
-        "merge m.safetensors n.safetensors --out both.safetensors",
+        "merge m.safetensors n.safetensors --out o.safetensors",
     ],
 )
 def test_commands_on_model_files_import_pytorch_alone(words: str, model: Path) -> None:

@@ -1,11 +1,10 @@
-"""Progress: a bar on a terminal after a while, a line now and then elsewhere, or nothing."""
+"""Progress: a bar on a terminal after a while, elsewhere nothing."""
 
 from __future__ import annotations
 
 import io
 import sys
 import threading
-import time
 
 import pytest
 
@@ -41,21 +40,6 @@ def test_a_bar_says_what_is_being_done_as_it_is(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("patience", "quiet"), [(0, True), (60, False)])
 def test_no_bar(monkeypatch: pytest.MonkeyPatch, patience: float, quiet: bool) -> None:
     assert printed(monkeypatch, patience, quiet) == ""
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_lines_now_and_then_where_there_is_no_terminal(
-    capsys: pytest.CaptureFixture[str], quiet: bool
-) -> None:
-    told = ""
-    with progress_bar(quiet, every=0.001) as tell:
-        tell("learning \x1b[2Jphotos", 0.5)
-        for _ in range(1 if quiet else 1000):
-            time.sleep(0.001)
-            told += capsys.readouterr().err
-            if "photos" in told:
-                break
-    assert ("learning \\x1b[2Jphotos, 50% done after 0:00:0" in told) != quiet
 
 
 def test_work_stops_at_its_next_step_if_an_interruption_was_lost(

@@ -73,25 +73,11 @@ def test_a_pipe_that_nobody_reads_is_quiet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}]
-)
-def test_plain_ascii_where_the_terminal_knows_no_more(environment: dict[str, str]) -> None:
-    said = {}
-    for words in ("--help", "inspect --help", "recipes"):
-        result = shell(f"$R {words}", **environment)
-        assert (result.returncode, result.stderr) == (0, "")
-        assert result.stdout.isascii()
-        assert "\\u" not in result.stdout
-        said[words] = result.stdout
-    assert "+- Options ---" in said["--help"]
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("learn", "missing argument 'MODEL'; see redunet learn --help"),
-        ("learn m d.npz --fool 3", "no such option: --fool; see redunet learn --help"),
-        ("--fool", "no such option: --fool; see redunet --help"),
+        ("learn m d.npz --fool 3", "no such option '--fool'; see redunet learn --help"),
+        ("--fool", "no such option '--fool'; see redunet --help"),
         ("inspekt m", "no such command 'inspekt': did you mean 'inspect'? See redunet --help"),
         (
             "inspect m --device",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shlex
 import sys
@@ -12,7 +13,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from redunet.cli import streams
 from redunet.cli.help_text import verbatim_examples
 from redunet.cli.printing import note
 from redunet.errors import GroupError, ReduNetError, is_out_of_memory
@@ -38,6 +38,8 @@ _OF_THE_PLACE = {
     errno.EPERM,
     errno.EROFS,
 }
+
+_OF_OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT}
 
 
 class _StoppedError(Exception):
@@ -111,11 +113,6 @@ def _exit_code(error: BaseException | None) -> int:
     if error is None or isinstance(error, KeyboardInterrupt) or interrupts.heard():
         note(interrupts.message())
         return 1
-    if isinstance(error, streams.OutputError):
-        streams.discard()
-        if not error.broken_pipe:
-            note(f"{error}; {interrupts.state()}")
-        return 1
     if isinstance(error, GroupError):
         note(f"{error}; {interrupts.state()}")
         return 1
@@ -127,7 +124,14 @@ def _exit_code(error: BaseException | None) -> int:
     if is_out_of_memory(error):
         note(f"out of memory; {interrupts.state()}")
         return 1
-    if isinstance(error, OSError) and error.errno in _OF_THE_PLACE and error.filename is not None:
+    if isinstance(error, SystemExit):  # Typer's, where nobody reads what is printed
+        return 1
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the end of the process is quiet
+        if error.errno != errno.EPIPE:
+            note(f"cannot write to standard output: {error.strerror}; {interrupts.state()}")
+        return 1
+    if isinstance(error, OSError) and error.filename is not None and error.errno in _OF_THE_PLACE:
         note(f"cannot use {error.filename}: {error.strerror}")
         return 2
     raise error

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -31,7 +32,8 @@ def say_json(value: object) -> None:
 
 def note(text: str) -> None:
     """Print one line beside the answer, to standard error."""
-    typer.echo(f"redunet: {shown(text)}", err=True)
+    with suppress(OSError):  # there is nobody to tell that it could not be written
+        typer.echo(f"redunet: {shown(text)}", err=True)
 
 
 def teller(quiet: bool) -> Callable[[str], None]:

@@ -1,17 +1,15 @@
-"""Progress of a command: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of a command: a bar on a terminal, elsewhere nothing."""
 
 from __future__ import annotations
 
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
-from threading import Event, Thread, Timer
+from threading import Timer
 from typing import Any
 
-from redunet.cli.printing import is_plain, note
+from redunet.cli.printing import is_plain
 from redunet.progress import Progress, silent
 from redunet.safety import interrupts
 from redunet.text import shown
@@ -23,7 +21,6 @@ def progress_bar(
     if_stopped: str = "what was finished is kept",
     *,
     patience: float = 2.0,
-    every: float = 30.0,
 ) -> Iterator[Progress]:
     """Say what is being done once that takes a while.
 
@@ -34,12 +31,11 @@ def progress_bar(
         What has become of files where Ctrl-C stops the work.
     patience : float, default=2.0
         Seconds after which a person wonders whether anything happens, and a bar comes.
-    every : float, default=30.0
-        Seconds between two lines where there is no terminal, so that a log stays short.
     """
     interrupts.protect(if_stopped)
-    showing = _bar(patience) if sys.stderr.isatty() else _lines(every)
-    with warnings.catch_warnings(), showing if not quiet else nullcontext(silent) as show:
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    showing = _bar(patience) if terminal and not quiet else nullcontext(silent)
+    with warnings.catch_warnings(), showing as show:
         warnings.simplefilter("ignore", UserWarning)  # commands say in a line what matters
 
         def tell(what: str, share: float) -> None:
@@ -95,25 +91,3 @@ def _bar(patience: float) -> Iterator[Progress]:
             later.join()
         for bar in bars:
             bar.stop()
-
-
-@contextmanager
-def _lines(every: float) -> Iterator[Progress]:
-    """A line every half minute, from a thread, as one step of the work may take longer."""
-    begun, over = time.monotonic(), Event()
-    now = ["starting", 0.0]
-
-    def show(what: str, share: float) -> None:
-        now[:] = what, share
-
-    def tell() -> None:
-        while not over.wait(every):
-            passed = timedelta(seconds=round(time.monotonic() - begun))
-            note(f"{now[0]}, {now[1]:.0%} done after {passed}")
-
-    thread = Thread(target=tell, daemon=True)
-    try:
-        thread.start()
-        yield show
-    finally:
-        over.set()

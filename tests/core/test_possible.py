@@ -12,7 +12,6 @@ from torch import Tensor
 
 from redunet import DataError
 from redunet.core.grid import GRID, on_grid, range_on_grid, unit_rows
-from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments
 from redunet.core.possible import check, pair_above
@@ -208,17 +207,8 @@ def test_vectors_on_the_sphere_have_length_one_or_none() -> None:
     assert range_on_grid(-2, 1) == (-(2**19), 2**18)
 
 
-def test_groups_and_shifts() -> None:
+def test_shifts() -> None:
     X = torch.randn(6, 12)
-    groups = GroupedMoments((5, 7)).update(X, ["ant"] * 6)
-    groups.check()
-    groups.check_values(None)
-    tensors = groups.to_tensors()
-    GroupedMoments.from_tensors(["ant"], tensors)
-    tensors["groups.1.sums"][0, 0] += 2
-    with pytest.raises(DataError, match="class 'ant': expected moments that samples can have"):
-        GroupedMoments.from_tensors(["ant"], tensors)
-
     for layout in (Layout(3, (4,)), Layout(2, (2, 3)), Layout(12, (1,)), Layout(1, (12,))):
         shifts = ShiftMoments(layout).update(X, ["ant"] * 6)
         shifts.check_values(None)
@@ -236,16 +226,6 @@ def test_groups_and_shifts() -> None:
             with pytest.raises(DataError, match="class 'ant': expected") as caught:
                 ShiftMoments.from_tensors(["ant"], bad)
             assert "\n" not in str(caught.value)
-
-
-def test_moments_of_groups_are_never_held_by_columns() -> None:
-    X = torch.randn(2, 12)
-    empty = GroupedMoments((5, 7))
-    moment = empty.update(X, ["ant"] * 2)["ant"]
-    assert moment.columns is None
-    assert moment.rank_at_most is None
-    assert moment.dense is not None
-    assert torch.equal(moment.dense, moment.second_moment)
 
 
 def test_a_block_beyond_what_is_factorised_at_once() -> None:

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from redunet.core import calibration
 from redunet.core.grid import unit_rows
-from redunet.core.grouped_moments import GroupedMoments
-from redunet.core.moments import ClassMoments
 from redunet.core.readouts import Readout
 from redunet.errors import ModelFileError, SettingsError
 from redunet.estimators.base import MomentEstimator
 from redunet.estimators.classifier import ReduNetClassifier
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.closed_forms import PairwiseDiscriminant, Ridge
+from redunet.estimators.group_moments import GroupMoments
 from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.protocol import copied
@@ -55,14 +54,14 @@ class MeanScores:
 
     Parameters
     ----------
-    moments : GroupedMoments
+    moments : GroupMoments
     members : tuple of Readout
         What is kept of each.
     to_probabilities : callable
         From scores to rows of sum 1.
     """
 
-    moments: GroupedMoments
+    moments: GroupMoments
     members: tuple[Readout, ...]
     to_probabilities: Callable[[Tensor], Tensor]
 
@@ -112,7 +111,7 @@ class EnsembleClassifier(ClosedForm):
     ----------
     classes_ : ndarray of shape (k,)
         The classes seen, sorted.
-    moments_ : GroupedMoments
+    moments_ : GroupMoments
         All that is remembered.
     n_features_in_ : int
 
@@ -130,7 +129,7 @@ class EnsembleClassifier(ClosedForm):
     """
 
     kind = "ensemble"
-    _remembers = GroupedMoments
+    _remembers = GroupMoments
     _of_pipeline = "features, normalize, input_range or groups"
 
     def __init__(
@@ -154,7 +153,7 @@ class EnsembleClassifier(ClosedForm):
         return cls.kind
 
     @property
-    def moments_(self) -> GroupedMoments:
+    def moments_(self) -> Any:
         """All that is remembered, group by group."""
         return _of_groups(super().moments_)
 
@@ -228,16 +227,16 @@ class EnsembleClassifier(ClosedForm):
         return tuple(sizes or ())
 
     def _embed(self, state: State, device: str) -> Callable[[Any], Any]:
-        return lambda part: state.pipeline.learn_groups(part, device)
+        return lambda part: state.pipeline.before_length(part, device)
 
-    def _no_moments(self, n_features: int) -> GroupedMoments:
+    def _no_moments(self, n_features: int) -> Any:
         sizes = self._sizes() or (n_features,)
         if sum(sizes) != n_features:
             raise SettingsError(
                 f"expected groups of {n_features} features in all, got {list(sizes)}: "
                 f"set groups to how many features each map gives"
             )
-        return GroupedMoments(sizes, allocate=allocate_here())
+        return GroupMoments.empty(sizes, allocate_here())
 
     def _full_pipeline(self, n_columns: int) -> Any:
         if self.normalize != "sample":
@@ -278,7 +277,7 @@ class EnsembleClassifier(ClosedForm):
         key = device, parse_memory(self.memory), *settings.items()
         return state.cache.get("solution", key, lambda: self._solved(_of_groups(state.total)))
 
-    def _solved(self, moments: GroupedMoments) -> MeanScores:
+    def _solved(self, moments: GroupMoments) -> MeanScores:
         """One member after another, of which no more is kept than answers take."""
         memory = parse_memory(self.memory) // len(moments.sizes)
         found: list[Readout] = []
@@ -340,7 +339,7 @@ _READOUTS: dict[str, Any] = {"regression": Ridge, "pairwise": PairwiseDiscrimina
 class _Softmax:
     """Probabilities softmax(scores / T), with T the mean of the members' own."""
 
-    def __init__(self, member: Any, moments: GroupedMoments) -> None:
+    def __init__(self, member: Any, moments: GroupMoments) -> None:
         self._member, self._moments = member, moments
 
     @cached_property
@@ -352,7 +351,7 @@ class _Softmax:
         return calibration.probabilities(scores, self.temperature)
 
 
-def _of_groups(moments: ClassMoments) -> GroupedMoments:
-    if not isinstance(moments, GroupedMoments):
+def _of_groups(moments: Any) -> GroupMoments:
+    if not isinstance(moments, GroupMoments):
         raise SettingsError("expected moments of groups of features, got others: fit again")
     return moments

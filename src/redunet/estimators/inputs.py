@@ -66,18 +66,12 @@ class InputPipeline:
     def learn(self, rows: NDArray[Any], device: str) -> Tensor:
         """Feature vectors, (n, d), on the grid, as they are learnt."""
         if self.input_range is None:
-            return unit_grid(self._vectors(rows, device))
+            return unit_grid(self.before_length(rows, device))
         return on_grid(self.vectors(rows, device))
-
-    def learn_groups(self, rows: NDArray[Any], device: str) -> tuple[Tensor, Any]:
-        """Feature vectors, (n, d), and the function that puts those of a group on the grid."""
-        if self.input_range is None:
-            return self._vectors(rows, device), unit_grid
-        return self.vectors(rows, device), on_grid
 
     def vectors(self, rows: NDArray[Any], device: str) -> Tensor:
         """Feature vectors within [-1, 1], (n, d): on the sphere, or scaled by a constant."""
-        vectors = self._vectors(rows, device)
+        vectors = self.before_length(rows, device)
         if self.input_range is None:
             return unit_rows(vectors)
         return within_range(vectors, *self.input_range)
@@ -87,10 +81,11 @@ class InputPipeline:
         Z = torch.empty(len(rows), self.n_features(rows.shape[1]), dtype=dtype, device=device)
         for start in range(0, len(rows), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
-            Z[chunk] = unit_rows(self._vectors(rows[chunk], device))
+            Z[chunk] = unit_rows(self.before_length(rows[chunk], device))
         return Z
 
-    def _vectors(self, rows: NDArray[Any], device: str) -> Tensor:
+    def before_length(self, rows: NDArray[Any], device: str) -> Tensor:
+        """Feature vectors, (n, d), before they are put on the sphere or scaled."""
         if self.normalize != "constant":
             return self._of_rows(rows, device)
         vectors = self._of_rows(rows, device).to(torch.float64)

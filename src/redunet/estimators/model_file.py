@@ -11,12 +11,12 @@ from torch import Tensor
 
 from redunet import registry
 from redunet.core.allocation import Allocate
-from redunet.core.grouped_moments import PREFIX, GroupedMoments
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.packing import FIRST_NAMES, NAMES
 from redunet.encoders import EncoderId
 from redunet.errors import DataError, ModelFileError
 from redunet.estimators import storage
+from redunet.estimators.group_moments import PREFIX, GroupMoments
 from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.offloading import allocate_here
 from redunet.estimators.rejection import Calibration
@@ -157,7 +157,7 @@ def _moments(labels: list[Label], tensors: dict[str, Tensor], allocate: Allocate
     elsewhere = [registry.find("moments", name) for name in tensors]
     kind = next((found for found in elsewhere if found is not None), ClassMoments)
     if any(name.startswith(PREFIX) for name in tensors):
-        kind = GroupedMoments
+        kind = GroupMoments
     moments: ClassMoments = kind.from_tensors(labels, tensors, allocate)
     return moments
 

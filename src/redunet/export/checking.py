@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from redunet.core.cascade import FACTOR
 from redunet.core.class_samples import class_samples
-from redunet.core.grouped_moments import GroupedMoments
 from redunet.core.moments import Label
 from redunet.core.second_moments import SecondMoments
 from redunet.estimators import Estimator
@@ -123,7 +122,7 @@ def _batches(answers: Answers, shape: tuple[int, ...]) -> Iterator[Floats]:
 def drawn_vectors(model: Estimator) -> Floats:
     """Samples for a model without a feature map, drawn from its classes' second moments: (n, d)."""
     moments = model.moments_
-    tables = moments.groups if isinstance(moments, GroupedMoments) else (moments,)
+    tables = getattr(moments, "groups", (moments,))
     parts = []
     for one in tables:
         first = SecondMoments.of(one, torch.float64, "cpu")

@@ -19,7 +19,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from redunet import ReduNetClassifier, ReduNetError
-from redunet.features import Flatten, GaussianLift, Standardize
+from redunet.features import Flatten, Standardize
 from tests.conftest import classes_on_subspaces
 
 D = 6
@@ -86,8 +86,6 @@ def with_value(value: float) -> Any:
 BAD_X: dict[str, tuple[Any, type[Exception], str]] = {
     "nan": (with_value(math.nan), ValueError, "contains NaN"),
     "infinity": (with_value(math.inf), ValueError, "contains infinity"),
-    "minus-infinity": (with_value(-math.inf), ValueError, "contains infinity"),
-    "nan32": (with_value(math.nan).astype(np.float32), ValueError, "contains NaN"),
     "none": (np.full((N, D), None), ValueError, "contains NaN"),
     "no-samples": (X[:0], ValueError, r"0 sample\(s\).*minimum of 1"),
     "no-features": (X[:, :0], ValueError, r"0 feature\(s\).*minimum of 1"),
@@ -102,7 +100,6 @@ BAD_X: dict[str, tuple[Any, type[Exception], str]] = {
     "large": (np.full((N, D), 10**400, dtype=object), ValueError, "too large"),
     "complex": (X * 1j, ValueError, "Complex data not supported"),
     "sparse": (scipy.sparse.csr_array(X), TypeError, "Sparse data.*toarray"),
-    "sparse-matrix": (scipy.sparse.csr_matrix(X), TypeError, "Sparse data.*toarray"),
     "mixed-names": (pd.DataFrame(X, columns=[*"abcde", 6]), TypeError, "all str, got int and str"),
 }
 TOO_MANY = np.repeat(X, 2, axis=1)
@@ -118,12 +115,9 @@ BAD_Y: dict[str, tuple[Any, type[Exception], str]] = {
     "fractions": (y + 0.5, ValueError, "continuous"),
     "complex": (y * 1j, ValueError, "Complex"),
     "nones": ([None] * N, ValueError, "abel"),
-    "nones-and-words": ([None, "a"] * (N // 2), ValueError, "abel"),
-    "nones-and-numbers": ([None, 1] * (N // 2), ValueError, "abel"),
     "mixed": ([1, "a"] * (N // 2), ValueError, "int and str"),
     "mixed-objects": (np.array([1, "a"] * (N // 2), dtype=object), ValueError, "abel"),
     "bool-and-int": ([True, 2] * (N // 2), ValueError, "bool and int"),
-    "bool-objects": (np.array([True, False] * (N // 2), dtype=object), ValueError, "abel"),
     "bytes": (np.array([b"a"] * N), TypeError, "bytes"),
     "dates": (np.array(["2020-01-01"] * N, dtype="M8[D]"), TypeError, "int or str, got datetime"),
     "missing": (pd.Series(["a", pd.NA] * (N // 2), dtype="string"), ValueError, "none for 12"),
@@ -131,15 +125,11 @@ BAD_Y: dict[str, tuple[Any, type[Exception], str]] = {
 BAD_Y |= {
     "uint64": (y.astype(np.uint64) + np.uint64(2**63), ValueError, "64 bits.*got 922337203685477"),
     "large-list": ([2**63, 1] * (N // 2), ValueError, "64 bits|abel"),
-    "larger-list": ([2**64, 1] * (N // 2), ValueError, "abel"),
-    "mixed-signs": ([2**63, -1] * (N // 2), ValueError, "abel"),
     "mixed-with-float": ([2**53 + 1, 1.0] * (N // 2), ValueError, "several whole numbers"),
     "large-floats": (y + 2.0**53, ValueError, "several whole numbers"),
     "large-float32": ((y + 2.0**24).astype(np.float32), ValueError, "several whole numbers"),
     "masked": (np.ma.array(y, mask=y == 1), ValueError, "labels without masked.*got 8 masked"),
     "nul": (["a", "a\0"] * (N // 2), ValueError, "end in a NUL"),
-    "nul-tuple": (("b\0",) * N, ValueError, "end in a NUL"),
-    "nul-objects": (np.array(["a", "a\0"] * (N // 2), dtype=object), ValueError, "end in a NUL"),
     "nul-series": (pd.Series(["a", "a\0"] * (N // 2)), ValueError, "end in a NUL"),
     "surrogate": (["a", "\ud800"] * (N // 2), ValueError, "half a surrogate"),
     "beyond-unicode": (
@@ -166,40 +156,31 @@ def check_learning(
     assert state(model.partial_fit(X[:5], y[:5])) == state_with_five_more()
 
     unfitted = fresh()
-    untouched = dict(vars(unfitted))
+    untouched = unfitted.__getstate__()
     with refused(kind, pattern):
         getattr(unfitted, method)(samples, labels)
-    assert vars(unfitted) == untouched
+    assert unfitted.__getstate__() == untouched
     with pytest.raises(NotFittedError):
         unfitted.predict(X)
     assert getattr(unfitted, method)(X[:, :4], y).n_features_in_ == 4
 
 
-@pytest.mark.parametrize("method", LEARN)
 @pytest.mark.parametrize("case", BAD_X)
-def test_samples_that_cannot_be_learnt(method: str, case: str) -> None:
+def test_samples_that_cannot_be_learnt(case: str) -> None:
+    method = "partial_fit"
     samples, kind, pattern = BAD_X[case]
     check_learning(method, samples, y, kind, pattern)
 
 
-@pytest.mark.parametrize("method", LEARN)
 @pytest.mark.parametrize("case", BAD_Y)
-def test_labels_that_cannot_be_learnt(method: str, case: str) -> None:
+def test_labels_that_cannot_be_learnt(case: str) -> None:
+    method = "partial_fit"
     labels, kind, pattern = BAD_Y[case]
     check_learning(method, X, labels, kind, pattern)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # scikit-learn's own look at y
-@pytest.mark.parametrize("method", LEARN)
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
-def test_numbers_that_are_no_labels(method: str, value: float) -> None:
-    check_learning(
-        method, X, [value, 1.0] * (N // 2), ValueError, "contains|continuous|several whole numbers"
-    )
-
-
-@pytest.mark.parametrize("method", [*ASK, "unlearn"])
-@pytest.mark.parametrize("case", BAD_X)
+@pytest.mark.parametrize("method", ["predict", "unlearn"])
+@pytest.mark.parametrize("case", ["nan", "1-d", "words"])
 def test_samples_that_cannot_be_asked_about(method: str, case: str) -> None:
     samples, kind, pattern = BAD_X[case]
     model, before = fitted()
@@ -208,16 +189,7 @@ def test_samples_that_cannot_be_asked_about(method: str, case: str) -> None:
     assert state(model) == before
 
 
-@pytest.mark.parametrize("case", BAD_Y)
-def test_labels_that_cannot_be_withdrawn(case: str) -> None:
-    labels, kind, pattern = BAD_Y[case]
-    model, before = fitted()
-    with refused(kind, pattern):
-        model.unlearn(X, labels)
-    assert state(model) == before
-
-
-@pytest.mark.parametrize("method", [*ASK, "partial_fit", "unlearn"])
+@pytest.mark.parametrize("method", ["predict", "partial_fit", "unlearn"])
 @pytest.mark.parametrize("samples", [X[:, :-1], TOO_MANY], ids=["few", "many"])
 def test_another_number_of_features(method: str, samples: Any) -> None:
     model, before = fitted()
@@ -301,21 +273,20 @@ def test_arrays_that_know_of_masks_and_tensors_of_gradients() -> None:
         model.partial_fit(samples.detach().bfloat16(), y)
 
 
-@pytest.mark.parametrize("method", LEARN)
 @pytest.mark.parametrize("value", [-0.001, 9.5])
-def test_values_outside_the_input_range(method: str, value: float) -> None:
+def test_values_outside_the_input_range(value: float) -> None:
     positive = np.clip(np.abs(X), 0, 9)
     model = fresh(normalize="class", input_range=(0, 9)).fit(positive, y)
     before = state(model)
     outside = positive.copy()
     outside[-1, -1] = value
     with refused(ValueError, rf"input_range=\(0, 9\), got values from .*{value:g}"):
-        getattr(model, method)(outside, y)
+        model.partial_fit(outside, y)
     assert state(model) == before
 
 
 @pytest.mark.parametrize("features", [Flatten((2, 3)), Standardize.learn(IMAGES)], ids=repr)
-@pytest.mark.parametrize("shape", [(3, 2), (2, 2), (2, 3, 1), (5,), (7,)])
+@pytest.mark.parametrize("shape", [(3, 2), (7,)])
 def test_images_of_the_wrong_shape(features: Any, shape: tuple[int, ...]) -> None:
     model = fresh(features=features).fit(IMAGES, y)
     before = state(model, IMAGES)
@@ -324,16 +295,6 @@ def test_images_of_the_wrong_shape(features: Any, shape: tuple[int, ...]) -> Non
             wrong = np.ones((N, *shape))
             getattr(model, method)(*([wrong] if method in ASK else [wrong, y]))
     assert state(model, IMAGES) == before
-
-
-def test_pixels_that_are_not_whole() -> None:
-    model = fresh(features=GaussianLift(0, (2, 3, 1), n_kernels=1)).fit(IMAGES[..., None], y)
-    before = state(model, IMAGES[..., None])
-    for method in [*ASK, *LEARN, "unlearn"]:
-        with refused(ValueError, "whole pixel values"):
-            wrong = IMAGES[..., None] + 0.5
-            getattr(model, method)(*([wrong] if method in ASK else [wrong, y]))
-    assert state(model, IMAGES[..., None]) == before
 
 
 def test_a_class_of_zero_vectors_is_learnt_but_cannot_be_built() -> None:

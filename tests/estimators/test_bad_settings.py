@@ -16,18 +16,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from redunet import (
-    EnsembleClassifier,
     ReduNetClassifier,
     SettingsError,
-    ShiftInvariantClassifier,
 )
 from redunet.core.grid import unit_grid
-from redunet.features import Flatten, GaussianLift, Standardize
+from redunet.features import Flatten, Standardize
 from tests.estimators.test_bad_input import (
     ARRAY,
     ASK,
-    IMAGES,
-    LEARN,
     NAMED,
     D,
     X,
@@ -43,33 +39,33 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # Settings
 
 BAD_SETTINGS: dict[str, list[Any]] = {
-    "n_layers": [-1, 10_001, 10**9, 2.5, "3", None, True, math.nan, [4], ARRAY],
-    "eps": [0, -0.5, math.nan, math.inf, "1", None, True, 1j, 10**400, ARRAY],
-    "step": [0, -0.5, 1e13, math.nan, math.inf, "1", None, False],
-    "step_decay": [0, -0.5, 1.01, math.nan, math.inf, "1", None, True],
-    "step_kind": ["abs", "Absolute", None, 1, ["absolute"], ARRAY],
-    "sharpness": [0, -0.5, 1e13, 1e308, math.nan, math.inf, "1", None, False],
-    "n_components": [0, -1, 2**21, 2.0, "2", True, D, D + 1],
-    "whitening": [0, -0.5, 1e7, math.nan, math.inf, "1", True, ARRAY],
-    "readout": ["lda", "Subspace", None, 1, ["subspace"], ARRAY],
-    "ridge": [0, -0.5, 1e7, math.nan, "1", None, True],
-    "normalize": ["l2", "class", None, 1],
-    "input_range": [(0, 1), 3, ARRAY],
-    "features": ["flatten", 3, Flatten, GaussianLift, [], ARRAY],
-    "tol": [0, -1e-3, 1e7, math.nan, math.inf, "1", True, ARRAY],
-    "dtype": ["float16", "double", None, torch.float32],
-    "device": ["nowhere", "cuda:99", "", "meta", "hpu", 1.5, -1, ARRAY],
-    "memory": ["lots", "", "-1GB", "1e9", "2XB", "9" * 400, -1, None, True, math.inf, ARRAY],
+    "n_layers": [-1, 10**9, True, ARRAY],
+    "eps": [0, math.nan, 10**400],
+    "step": [0, "1"],
+    "step_decay": [1.01],
+    "step_kind": ["abs", ARRAY],
+    "sharpness": [1e308],
+    "n_components": [2.0, D],
+    "whitening": [1e7],
+    "readout": ["lda"],
+    "ridge": [None],
+    "normalize": ["class"],
+    "input_range": [(0, 1)],
+    "features": [Flatten, 3],
+    "tol": [math.inf],
+    "dtype": [torch.float32],
+    "device": ["nowhere", "meta"],
+    "memory": ["2XB", -1],
 }
 
 
-@pytest.mark.parametrize("method", LEARN)
 @pytest.mark.parametrize(
     ("name", "value"),
     [(name, value) for name, values in BAD_SETTINGS.items() for value in values],
     ids=lambda value: str(value)[:9],
 )
-def test_settings_out_of_range(method: str, name: str, value: Any) -> None:
+def test_settings_out_of_range(name: str, value: Any) -> None:
+    method = "partial_fit"
     model, before = fitted()
     good = model.get_params()[name]
     model.set_params(**{name: value})
@@ -88,7 +84,7 @@ def test_settings_out_of_range(method: str, name: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [(1, 0), (0, 0), (0, math.nan), (-math.inf, 0), (0,), (1, 2, 3), 3, ("a", "b"), "01", ARRAY],
+    [(1, 0), (0, math.nan), (0,), 3, "01", ARRAY],
     ids=repr,
 )
 def test_ranges_that_are_none(value: Any) -> None:
@@ -96,29 +92,6 @@ def test_ranges_that_are_none(value: Any) -> None:
     with refused(ValueError, r"expected input_range=\(low, high\)"):
         model.fit(X, y)
     assert model.set_params(input_range=(-99, 99)).fit(X, y).n_features_in_ == D
-
-
-@pytest.mark.parametrize("method", [*ASK, "network_"])
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("eps", -1),
-        ("whitening", 0),
-        ("dtype", "x"),
-        ("device", "x"),
-        ("memory", "x"),
-        ("n_components", D),
-    ],
-)
-def test_settings_changed_for_the_worse_after_fit(method: str, name: str, value: Any) -> None:
-    model, before = fitted()
-    good = model.get_params()[name]
-    model.set_params(**{name: value})
-    if name == "n_components" and method in ("transform", "memberships", "network_"):
-        return  # they have no use for it
-    with refused(ValueError, name):
-        getattr(model, method) if method == "network_" else getattr(model, method)(X)
-    assert state(model.set_params(**{name: good})) == before
 
 
 class Odd:
@@ -142,27 +115,9 @@ def test_a_range_of_any_plain_type_answers_as_the_tuple_does(value: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "good", "alike"),
-    [
-        ("eps", 0.5, [np.float32(0.5), np.float64(0.5)]),
-        ("n_layers", 2, [np.int8(2), np.uint64(2)]),
-        ("readout", "coding", [np.str_("coding")]),
-        ("memory", 10**9, [np.int64(10**9), "1GB", np.array(10**9)]),
-        ("device", "cpu", [torch.device("cpu"), np.str_("cpu")]),
-    ],
-)
-def test_scalars_of_numpy_are_the_plain_values(name: str, good: Any, alike: list[Any]) -> None:
-    model = fresh(**{name: good}).fit(X, y)
-    network, before = model.network_, model.decision_function(X)
-    for value in alike:
-        assert model.set_params(**{name: value}).network_ is network
-        assert (model.decision_function(X) == before).all()
-
-
-@pytest.mark.parametrize(
     "value", [np.array([1, 2.0]), math.nan, [1, 2], Odd()], ids=["array", "nan", "list", "odd"]
 )
-@pytest.mark.parametrize("name", sorted(BAD_SETTINGS))
+@pytest.mark.parametrize("name", ["eps", "input_range", "features", "memory"])
 def test_a_setting_that_cannot_be_compared_after_an_answer(name: str, value: Any) -> None:
     model, _ = fitted()
     good, labels = model.get_params()[name], model.predict(X)
@@ -173,43 +128,12 @@ def test_a_setting_that_cannot_be_compared_after_an_answer(name: str, value: Any
     assert (model.set_params(**{name: good}).predict(X) == labels).all()
 
 
-@pytest.mark.parametrize("groups", [np.array([2, 4]), [2, 4], (np.int64(2), 4)], ids=repr)
-def test_groups_of_any_plain_type(groups: Any) -> None:
-    model = EnsembleClassifier(groups=(2, 4)).fit(X, y)
-    labels = model.predict(X)
-    assert (model.set_params(groups=groups, memory=np.array(10**9)).predict(X) == labels).all()
-    assert model.to_bytes() == EnsembleClassifier(groups=(2, 4)).fit(X, y).to_bytes()
-
-
-@pytest.mark.parametrize("memory", [np.array([1, 2]), math.nan, [1]], ids=repr)
-def test_memory_of_an_ensemble_that_cannot_be_compared(memory: Any) -> None:
-    model = EnsembleClassifier(groups=(2, 4)).fit(X, y)
-    labels = model.predict(X)
-    with refused(SettingsError, "memory"):
-        model.set_params(memory=memory).predict(X)
-    assert (model.set_params(memory="2GB").predict(X) == labels).all()
-
-
-def test_the_solution_of_a_read_out_that_shifts_do_not_have() -> None:
-    model = ShiftInvariantClassifier().fit(X, y).set_params(readout="discriminant")
-    with refused(SettingsError, "readout"):
-        _ = model.solution_
-
-
 @pytest.mark.parametrize("eps", [1e-200, 1e-160, 1e160, 1e200])
 def test_a_precision_beyond_the_numbers(eps: float) -> None:
     model = fresh(eps=eps)
     with refused(Exception, "eps"):
         model.fit(X, y).predict(X)
     assert state(model.set_params(eps=0.5).fit(X, y)) == state(fresh(eps=0.5).fit(X, y))
-
-
-@pytest.mark.parametrize("eps", [1e18, 1e19, 1e60, 1e100])
-def test_a_large_precision_of_relative_steps(eps: float) -> None:
-    """Steps are as large as α is small, and were too large for the fusions in bfloat16."""
-    model = fresh(eps=eps, n_layers=1, step_kind="relative").fit(X, y)
-    labels = model.set_params(exact=True).predict(X)
-    assert (model.set_params(exact=False).predict(X) == labels).all()
 
 
 @pytest.mark.parametrize(
@@ -246,17 +170,10 @@ def test_another_input_asks_for_a_new_fit(change: dict[str, Any]) -> None:
     ("classes", "kind", "pattern"),
     [
         ([3], ValueError, r"learnt \(0, 1, 2\), got 3"),
-        ([0, 3], ValueError, "got 3"),
         (["0"], ValueError, "got '0'"),
-        ("0", ValueError, "got '0'"),
-        ([None], ValueError, "got None"),
-        ([0.5], ValueError, "got 0.5"),
-        ([math.nan], ValueError, "got nan"),
         ([1, "a"], ValueError, "got 'a'"),
         ([0, 1, 2], ValueError, "at least one class to remain"),
         (1, TypeError, "got 1"),
-        (None, TypeError, "got None"),
-        ([[1]], ValueError, r"got \[1\]"),
         ([True], ValueError, "got True"),
     ],
     ids=str,
@@ -342,10 +259,7 @@ MERGES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     **{
         name: (partial(made, **{name: value}), ValueError, name)
         for name, value in {
-            "n_layers": 3, "eps": 0.4, "step": 0.4, "step_decay": 0.9, "step_kind": "relative",
-            "sharpness": 2, "n_components": None, "whitening": 0.1, "dtype": "float32",
-            "readout": "discriminant", "ridge": 0.02, "tol": 1e-3,
-            "features": Flatten((D,)),
+            "eps": 0.4, "n_components": None, "dtype": "float32", "features": Flatten((D,)),
         }.items()
     },
     "pixels": (partial(made, features=Standardize.learn(X, per="pixel")), ValueError, "features"),
@@ -374,19 +288,10 @@ def test_models_that_cannot_be_merged(case: str) -> None:
         assert other.moments_ is moments
 
 
-def test_merging_maps_learnt_from_other_images_is_refused_in_one_line() -> None:
-    one, other = (
-        fresh(features=Standardize.learn(IMAGES[:part], per="pixel")).fit(IMAGES, y)
-        for part in (9, 10)
-    )
-    with refused(ValueError, "features"):
-        one.merge(other)
-
-
 # Before fit, and interrupted
 
 
-@pytest.mark.parametrize("method", [*ASK, "forget", "unlearn", "merge", "save", "score"])
+@pytest.mark.parametrize("method", ["predict", "forget", "unlearn", "merge", "save", "score"])
 def test_nothing_can_be_asked_before_fit(method: str) -> None:
     model = fresh()
     arguments: dict[str, list[Any]] = {
@@ -398,11 +303,11 @@ def test_nothing_can_be_asked_before_fit(method: str) -> None:
     for attribute in ("classes_", "network_"):
         with refused(ValueError, "learnt nothing yet"):
             getattr(model, attribute)
-    assert vars(model) == vars(clone(model))
+    assert model.__getstate__() == clone(model).__getstate__()
 
 
-@pytest.mark.parametrize("method", [*LEARN, "unlearn"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("method", ["partial_fit", "unlearn"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt])
 def test_an_interruption_in_the_middle_leaves_the_model(
     monkeypatch: pytest.MonkeyPatch, method: str, error: type[BaseException]
 ) -> None:

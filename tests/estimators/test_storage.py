@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from redunet import FileAccessError, ModelFileError, ReduNetClassifier, ReduNetError
 from redunet.estimators import storage
-from redunet.features import FeatureMap, Flatten, GaussianLift, Standardize
+from redunet.features import Flatten
 from tests.conftest import classes_on_subspaces
 
 ROOT = Path(__file__).parents[2]
@@ -96,30 +96,6 @@ def test_feature_names_return(tmp_path: Path) -> None:
     assert loaded.feature_names_in_.tolist() == list(frame.columns)
     with pytest.raises(ReduNetError, match="feature names should match"):
         loaded.predict(frame.rename(columns={"a": "b"}))
-
-
-THREES = torch.full((2, 2, 2), 3.0, dtype=torch.float64)
-MAPS: dict[str, FeatureMap] = {
-    "flatten": Flatten((2, 2, 2)),
-    "standardize": Standardize.learn(IMAGES),
-    "standardize-pixel": Standardize.learn(IMAGES[:9], per="pixel"),
-    "standardize-shared": Standardize((2, 2, 2), THREES, THREES),
-    "lift": GaussianLift(3, (2, 2, 2), n_kernels=2),
-    "lift-linear": GaussianLift(np.int64(3), (2, 2, 2), n_kernels=2, relu=False),  # type: ignore[arg-type]
-    "lift-mean": GaussianLift.learn(IMAGES, seed=3, n_kernels=2),
-}
-
-
-@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
-@pytest.mark.parametrize("shape", [(-1, 2, 2, 2), (-1, 8)], ids=["images", "rows"])
-def test_feature_maps_return(tmp_path: Path, features: FeatureMap, shape: tuple[int, ...]) -> None:
-    images = IMAGES.reshape(shape)
-    model = fresh(features=features).fit(images, y)
-    model.save(tmp_path / "model")
-    loaded = ReduNetClassifier.load(tmp_path / "model")
-    assert_same(model, loaded, images)
-    assert type(loaded.features) is type(features)
-    assert_same(model.partial_fit(images[:5], y[:5]), loaded.partial_fit(images[:5], y[:5]), images)
 
 
 def test_a_file_midway_changes_nothing(tmp_path: Path) -> None:
@@ -207,14 +183,6 @@ def test_layout(labels: Any) -> None:
         "n_layers": 4, "eps": 0.5, "step": 0.5, "step_decay": 0.933, "step_kind": "absolute",
         "sharpness": 1.0, "n_components": 2, "dtype": "float64",
     }  # fmt: skip
-
-
-def test_a_model_of_mnist_size_is_under_25_megabytes(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    model = fresh().fit(rng.integers(0, 256, (4000, 784)), np.arange(4000) % 10)
-    model.save(tmp_path / "model")
-    assert 24_600_000 < (tmp_path / "model").stat().st_size < 25_000_000
-    assert ReduNetClassifier.load(tmp_path / "model").moments_ == model.moments_
 
 
 def test_a_class_of_few_samples_takes_the_numbers_of_as_many_columns(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("damaged") / "model"
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+@pytest.mark.parametrize("mask", [0x01])
 def test_every_byte_counts(damaged: Path, mask: int) -> None:
     for index in range(len(TINY)):
         data = bytearray(TINY)
@@ -186,35 +186,22 @@ def flatten(**values: Any) -> dict[str, Any]:
 
 
 WRONG_CONTENT: list[tuple[str, Any]] = [
-    ("labels", [0]), ("labels", [0, 1, 2]), ("labels", [0, 0]), ("labels", [1, 0]), ("labels", 3),
-    ("labels", [0, "1"]), ("labels", [0.0, 1.0]), ("labels", "ab"), ("labels", [False, True]),
-    ("labels", [[0], [1]]), ("labels", []), ("labels", None), ("label_type", "str"),
-    ("label_type", "float"), ("label_type", None), ("n_features_in", 3), ("n_features_in", "2"),
-    ("n_features_in", None), ("n_features_in", 0), ("feature_names", ["a"]), ("feature_names", 3),
-    ("feature_names", [1, 2]), ("feature_names", "ab"), ("settings", []), ("settings", None),
-    ("settings", [["n_layers", 2]]), ("settings", "ab"), ("embedding.features", flatten(x={})),
-    ("embedding.features", {"kind": "flatten", "values": "ab"}),
-    ("embedding.features", {"kind": "flatten", "values": 3}),
-    ("settings.eps", -1.0), ("settings.eps", "1"), ("settings.unknown", 1), ("unknown", 1),
-    ("settings.n_layers", 2.5), ("settings.dtype", "float16"), ("embedding", None),
-    ("settings.tol", None), ("settings.tol", -1.0),
-    ("embedding.normalize", "none"), ("embedding.input_range", [0, 1]),
+    ("labels", [0]), ("labels", [0, 0]), ("labels", [1, 0]), ("labels", 3), ("labels", [0, "1"]),
+    ("labels", "ab"), ("labels", [[0], [1]]), ("labels", []), ("label_type", "str"),
+    ("n_features_in", 3), ("feature_names", ["a"]), ("feature_names", [1, 2]), ("settings", []),
+    ("settings.eps", -1.0), ("settings.unknown", 1), ("unknown", 1), ("settings.tol", None),
+    ("embedding", None), ("embedding.normalize", "none"), ("embedding.input_range", [0, 1]),
     ("embedding.features", {"kind": "unknown", "values": {}}), ("embedding.features", []),
-    ("embedding.features", flatten()), ("embedding.features", flatten(input_shape=[5])),
-    ("embedding.features", flatten(input_shape=5)), ("embedding.features", flatten(other=[2])),
-    ("embedding.features", {"kind": "flatten", "values": ["input_shape"]}),
+    ("embedding.features", flatten(x={})), ("embedding.features", flatten(input_shape=[5])),
     ("embedding.features", {"kind": "standardize", "values": {"input_shape": [2]}}),
 ]  # fmt: skip
 WRONG_TENSORS: dict[str, Any] = {
     "counts-zero": COUNTS * 0, "counts-negative": -COUNTS, "counts-over": COUNTS + 2**23,
-    "counts-float": COUNTS.double(), "counts-int32": COUNTS.int(), "counts-short": COUNTS[:1],
-    "counts-column": COUNTS[:, None], "counts-fewer": COUNTS * 0 + 1, "counts-gone": None,
-    "sums-float": SUMS.double(), "sums-bool": SUMS.bool(), "sums-flat": SUMS.flatten(),
-    "sums-wide": torch.zeros(2, 3).long(), "sums-large": SUMS * 0 + 2**62, "sums-gone": None,
-    "sums-least": SUMS * 0 - 2**63, "sums-none": torch.zeros(2, 0).long(),
-    "second_moments-float": SECOND.double(), "second_moments-int32": SECOND.int(),
-    "second_moments-negative": -SECOND, "second_moments-large": SECOND * 0 + 2**62,
-    "second_moments-square": torch.zeros(2, 2, 2).long(), "second_moments-gone": None,
+    "counts-int32": COUNTS.int(), "counts-short": COUNTS[:1], "counts-gone": None,
+    "sums-float": SUMS.double(), "sums-wide": torch.zeros(2, 3).long(), "sums-gone": None,
+    "sums-large": SUMS * 0 + 2**62, "sums-none": torch.zeros(2, 0).long(),
+    "second_moments-float": SECOND.double(), "second_moments-negative": -SECOND,
+    "second_moments-large": SECOND * 0 + 2**62, "second_moments-gone": None,
     "unknown-tensor": COUNTS, "features.mean-tensor": COUNTS,
 }  # fmt: skip
 
@@ -264,27 +251,16 @@ EYE = torch.eye(6).long()
 WRONG_COLUMNS: dict[str, dict[str, torch.Tensor]] = {
     "pivots out of order": {"pivots": PIVOTS.flip(0)},
     "pivots out of range": {"pivots": PIVOTS + 6},
-    "pivots below zero": {"pivots": PIVOTS - 3},
     "pivots twice": {"pivots": PIVOTS * 0},
     "pivots later than the first": {"pivots": PIVOTS + 1},
-    "pivots in float": {"pivots": PIVOTS.double()},
-    "pivots in a table": {"pivots": PIVOTS[None]},
-    "too few pivots": {"pivots": PIVOTS[1:]},
     "more columns than there are": {"n_columns": N_COLUMNS + 100},
-    "fewer than none": {"n_columns": -N_COLUMNS},
     "as many as overflow": {"n_columns": N_COLUMNS * 0 + 2**62},
-    "numbers of columns in int32": {"n_columns": N_COLUMNS.int()},
-    "numbers of columns in a table": {"n_columns": N_COLUMNS[None]},
     "entries left over": {"second_moments": torch.cat([ENTRIES, ENTRIES[:1]])},
     "entries missing": {"second_moments": ENTRIES[1:]},
-    "entries in a table": {"second_moments": ENTRIES[None]},
     "all entries equal": {"second_moments": ENTRIES * 0 + 1},
-    "no entries": {"second_moments": ENTRIES * 0},
     "entries below zero": {"second_moments": -ENTRIES},
     "one other entry": {"second_moments": ENTRIES + (torch.arange(len(ENTRIES)) == 5)},
     "dependent columns": of_columns(ONES, 0, 1),
-    "half of the columns": of_columns(EYE[:, :3], 0, 1, 2),
-    "not the first column": of_columns(ONES[:, :1], 1),
     "a diagonal beyond 64 bits": of_columns(EYE[:, :1] + ONES[:, :1] * 2**40, 0),
     "a diagonal below zero": of_columns(-EYE[:, :1], 0),
     "whole, though of rank 1": {
@@ -303,14 +279,6 @@ def test_columns_make_a_model_where_nothing_is_wrong(damaged: Path) -> None:
     assert equal.to_tensors()["n_columns"].tolist() == [1, 1]
     storage.save(damaged, tensors | equal.to_tensors(), content)
     assert ReduNetClassifier.load(damaged).moments_ == equal
-
-
-def test_every_byte_counts_where_classes_are_held_by_columns(damaged: Path) -> None:
-    for index in range(len(FEW)):
-        data = bytearray(FEW)
-        data[index] ^= 0x03  # a 2 becomes a 1
-        damaged.write_bytes(data)
-        assert refusal(damaged)
 
 
 @pytest.mark.parametrize("case", WRONG_COLUMNS)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -19,11 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from redunet import (
-    DataError,
     LearntFeaturesWarning,
-    NotFittedError,
     ReduNetClassifier,
-    SettingsError,
     StreamingWarning,
 )
 from redunet.features import PatchFilters, Standardize
@@ -140,37 +134,6 @@ def test_settings_take_effect_at_the_next_use(digits: Any) -> None:
     assert np.array_equal(model.predict_proba(X[:20]), first)
 
 
-def test_a_tolerance_is_saved_and_none_leaves_the_file_as_it_was(
-    digits: Any, tmp_path: Path
-) -> None:
-    X, y = digits
-    plain = ReduNetClassifier(n_layers=9, n_components=3).fit(X, y)
-    short = ReduNetClassifier(n_layers=9, n_components=3, tol=1e3).fit(X, y)
-    plain.save(tmp_path / "plain")
-    short.save(tmp_path / "short")
-    assert b'"tol"' not in (tmp_path / "plain").read_bytes().replace(b"\\", b"")
-    loaded = ReduNetClassifier.load(tmp_path / "short")
-    assert loaded.tol == 1e3
-    assert len(loaded.network_.layers) == len(short.network_.layers) == 1
-    assert np.array_equal(loaded.predict_proba(X[:9]), short.predict_proba(X[:9]))
-    assert ReduNetClassifier.load(tmp_path / "plain").tol is None
-
-
-@pytest.mark.parametrize(
-    "change", [{"normalize": "class", "input_range": (0, 16)}, {"features": "learn"}]
-)
-def test_settings_of_the_input_ask_for_a_new_fit(digits: Any, change: dict[str, Any]) -> None:
-    X, y = digits
-    if "features" in change:
-        change = {"features": Standardize.learn(X)}
-    model = ReduNetClassifier(n_layers=3).fit(X, y).set_params(**change)
-    with pytest.raises(SettingsError, match="changed since the model was fitted"):
-        model.predict(X)
-    with pytest.raises(SettingsError, match="changed since the model was fitted"):
-        model.partial_fit(X, y)
-    assert model.fit(X, y).score(X, y) > 0.9
-
-
 def test_layers_that_do_not_fit_are_streamed_with_one_warning(digits: Any) -> None:
     X, y = digits
     kept = ReduNetClassifier(n_layers=12, exact=True).fit(X, y)
@@ -185,53 +148,11 @@ def test_layers_that_do_not_fit_are_streamed_with_one_warning(digits: Any) -> No
         assert np.array_equal(streamed.memberships(X), kept.memberships(X))
 
 
-def test_more_samples_than_memory_come_in_passes(digits: Any) -> None:
-    X, y = digits
-    model = ReduNetClassifier(n_layers=4).fit(X, y)
-    whole = model.predict_proba(X)
-    with pytest.warns(StreamingWarning):
-        parts = model.set_params(memory=600 * 4 * 64 * 8).predict_proba(X)
-    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-9)
-
-
 def test_memberships_are_those_of_each_layer(model: ReduNetClassifier, digits: Any) -> None:
     X, _ = digits
     shares = model.memberships(X[:7])
     assert shares.shape == (20, 7, 10)
     np.testing.assert_allclose(shares.sum(axis=2), 1, rtol=1e-12)
-
-
-def test_the_network_is_open_to_inspection(model: ReduNetClassifier) -> None:
-    network = model.network_
-    assert network.labels == tuple(range(10))
-    assert network.counts == model.moments_.counts
-    assert network.schedule.n_layers == len(network.layers) == 20
-    for layer in network.layers:
-        assert layer.E.shape == (64, 64)
-        assert layer.C.shape == (10, 64, 64)
-        assert layer.gamma.sum().item() == pytest.approx(1)
-        assert torch.equal(layer.E, layer.E.T)
-
-
-def test_classes_is_only_a_check(digits: Any) -> None:
-    X, y = digits
-    model = ReduNetClassifier(n_layers=2).partial_fit(X[y < 3], y[y < 3], classes=range(10))
-    assert model.classes_.tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match="expected labels among classes=, got 3"):
-        model.partial_fit(X[y == 3], y[y == 3], classes=[0, 1, 2])
-
-
-def test_named_columns_are_remembered_and_checked(digits: Any, tmp_path: Any) -> None:
-    X, y = digits
-    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
-    model = ReduNetClassifier(n_layers=2).fit(frame, y)
-    model.save(tmp_path / "model")
-    again = ReduNetClassifier.load(tmp_path / "model")
-    assert np.array_equal(again.predict(frame), model.predict(frame))
-    with pytest.raises(DataError, match="feature names should match"):
-        again.predict(frame[frame.columns[::-1]])
-    names = again.get_feature_names_out()
-    assert names[:2].tolist() == ["redunetclassifier0", "redunetclassifier1"]
 
 
 def test_a_map_learnt_from_data_is_said_to_stay(digits: Any) -> None:
@@ -248,12 +169,3 @@ def test_a_map_learnt_from_data_is_said_to_stay(digits: Any) -> None:
             model.forget([3])
         with pytest.warns(LearntFeaturesWarning, match=said):
             model.unlearn(X[:1], y[:1])
-
-
-def test_nothing_learnt_nothing_told() -> None:
-    model = ReduNetClassifier()
-    for ask in ("predict", "predict_proba", "decision_function", "transform", "memberships"):
-        with pytest.raises(NotFittedError, match="call fit or partial_fit first"):
-            getattr(model, ask)([[1.0, 2.0]])
-    assert not hasattr(model, "classes_")
-    assert not hasattr(model, "network_")

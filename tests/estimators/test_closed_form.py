@@ -16,15 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from redunet import (
     DataError,
     ModelFileError,
-    NotFittedError,
     ReduNetClassifier,
-    ReduNetError,
     SettingsError,
 )
 from redunet.estimators import storage
@@ -147,21 +144,6 @@ def test_every_promise_holds_through_a_feature_map(joint: Any, tmp_path: Path) -
     assert_same(type(whole).load(tmp_path / "model"), whole, tmp_path, images)
 
 
-def test_within_a_range_new_samples_are_scaled_as_learnt_ones_are(joint: Any) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (60, 5)).astype(np.uint8)
-    labels = np.arange(60) % 3
-    within = clone(joint).set_params(normalize="class", input_range=(0, 255))
-    if joint.own_map(1) is not None:
-        with pytest.raises(SettingsError, match="expected normalize='sample' for a"):
-            within.fit(pixels, labels)
-        return
-    model = within.fit(pixels, labels)
-    # Only the scale distinguishes a sample from its half, and it is not normalised away.
-    assert not np.allclose(model.decision_function(pixels), model.decision_function(pixels // 2))
-    with pytest.raises(DataError, match="expected values within input_range"):
-        model.predict(pixels.astype(int) + 1000)
-
-
 # Files
 
 
@@ -265,38 +247,6 @@ def test_two_classes_have_one_score_and_one_class_one_column(joint: Any) -> None
     one = clone(joint).fit(X[y == 4], y[y == 4])
     assert one.decision_function(NEW).shape == (20, 1)
     assert set(one.predict(NEW)) == {4}
-
-
-@pytest.mark.parametrize("copies", [1, 3, 1000])
-def test_classes_that_do_not_vary_are_told_apart(joint: Any, copies: int) -> None:
-    samples = np.random.default_rng(3).standard_normal((4, 7))
-    model = clone(joint).fit(np.repeat(samples, copies, axis=0), np.repeat(np.arange(4), copies))
-    assert np.isfinite(model.decision_function(samples)).all()
-    assert model.predict(samples).tolist() == [0, 1, 2, 3]
-
-
-def test_constant_and_repeated_features_do_no_harm(joint: Any) -> None:
-    wide = np.hstack([X, X, np.zeros((N, 3))])
-    model = clone(joint).fit(wide, y)
-    assert np.mean(model.predict(wide) == y) >= np.mean(joint.predict(X) == y) - 0.05
-
-
-def test_digits_are_recognised() -> None:
-    images, labels = load_digits(return_X_y=True)
-    least_of = {"ncm": 0.85, "lda": 0.92, "ridge": 0.9, "qda": 0.95, "slda": 0.92, "air": 0.9}
-    least_of |= {"fecam": 0.95, "ranpac": 0.95, "klda": 0.95}
-    for method, least in least_of.items():
-        small = {"n_projections": 500} if method in SMALL else {}
-        model = CLOSED_FORMS[method](**small).fit(images[::2], labels[::2])
-        assert model.score(images[1::2], labels[1::2]) > least, method
-
-
-def test_nothing_learnt_nothing_told(joint: Any) -> None:
-    for ask in ("predict", "decision_function", "predict_proba"):
-        with pytest.raises(NotFittedError, match="call fit or partial_fit first"):
-            getattr(clone(joint), ask)(NEW)
-    with pytest.raises(ReduNetError, match="requires y to be passed"):
-        clone(joint).fit(X, None)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

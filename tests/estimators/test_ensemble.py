@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
@@ -24,11 +23,9 @@ from redunet import (
 )
 from redunet.distributed.task import Task
 from redunet.estimators import LinearDiscriminant, PairwiseDiscriminant, Ridge, load, storage
-from redunet.estimators.model_settings import ModelSettings
-from redunet.features import Concatenate, Mirrored, PatchFilters, RandomReLU
+from redunet.features import Concatenate, RandomReLU
 from redunet.report.model_view import ModelView
 from redunet_lab.closed_forms import KLDA
-from redunet_lab.recipes import from_recipe
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -219,61 +216,5 @@ IMAGES, LABELS = DIGITS.images.astype(np.uint8), DIGITS.target
 PATCHES: dict[str, Any] = {"features": "patches", "n_filters": 6, "patch_size": 3}
 
 
-def test_maps_of_settings_have_draws_of_their_own_and_more_begin_like_fewer() -> None:
-    one, two, three = (
-        ModelSettings(**PATCHES, n_ensemble=n).features_from(IMAGES[:50]) for n in (1, 2, 3)
-    )
-    assert isinstance(two, Concatenate)
-    assert isinstance(three, Concatenate)
-    assert [part.to_state()[1].keys() for part in two.parts] == [one.to_state()[1].keys()] * 2
-    drawn = [
-        [part.first.filters for part in made.parts]  # type: ignore[attr-defined]
-        for made in (two, three)
-    ]
-    assert all((mine == its).all() for mine, its in zip(drawn[0], drawn[1], strict=False))
-    assert not (drawn[1][0] == drawn[1][1]).all()
-    assert not (drawn[1][1] == drawn[1][2]).all()
-    assert (one.first.filters == drawn[0][0]).all()  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match="for n_ensemble=2, as all maps would be the same"):
-        ModelSettings(features="scattering", n_ensemble=2)
-    with pytest.raises(SettingsError, match="expected n_ensemble=1 with shifts=true, got 2"):
-        ModelSettings(features="patch-planes", n_ensemble=2, shifts=True)
-
-
-def test_an_ensemble_of_a_recipe_is_more_accurate_than_most_members_and_forgets() -> None:
-    first, rest, held = LABELS[:1200] < 2, LABELS[:1200] >= 2, slice(1200, None)
-    changes: dict[str, Any] = {"n_filters": 2, "patch_size": 3, "n_layers": 1, "n_ensemble": 4}
-    model = from_recipe("images-fast", IMAGES[:1200][first], **changes, readout="regression")
-    assert isinstance(model, EnsembleClassifier)
-    for rows in (first, rest):
-        model.partial_fit(IMAGES[:1200][rows], LABELS[:1200][rows])
-    maps: Any = model.feature_map_
-    vectors = [part(torch.from_numpy(IMAGES[held])).numpy() for part in maps.parts]
-    alone = [
-        one.score(rows, LABELS[held]) for one, rows in zip(model.members(), vectors, strict=True)
-    ]
-    assert model.score(IMAGES[held], LABELS[held]) > np.mean(alone) + 0.01
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the feature map stays
-        forgotten = model.forget([7]).to_bytes()
-    never = new_like(model)
-    kept = LABELS[:1200] != 7
-    assert forgotten == never.fit(IMAGES[:1200][kept], LABELS[:1200][kept]).to_bytes()
-
-
 def new_like(model: EnsembleClassifier) -> EnsembleClassifier:
     return EnsembleClassifier(**model.get_params(deep=False))
-
-
-def test_images_of_any_batch_give_the_same_bytes() -> None:
-    maps = Concatenate(
-        tuple(
-            Mirrored(PatchFilters.learn(IMAGES[:50], seed, 4, 3, threshold=0.1))
-            for seed in range(2)
-        )
-    )
-    whole = EnsembleClassifier(Ridge(), features=maps).fit(IMAGES[:90], LABELS[:90])
-    apart = EnsembleClassifier(Ridge(), features=maps)
-    for row in range(0, 90, 7):
-        apart.partial_fit(IMAGES[row : min(row + 7, 90)], LABELS[row : min(row + 7, 90)])
-    assert whole.to_bytes() == apart.to_bytes()

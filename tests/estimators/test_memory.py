@@ -14,7 +14,6 @@ from torch import Tensor
 
 from redunet import ClassMoments, ReduNetClassifier
 from redunet.core.passes import Pass
-from redunet.core.second_moments import LazySecondMoments, SecondMoments
 from redunet_lab.equivalence import network_hash
 from tests.conftest import classes_on_subspaces
 
@@ -86,44 +85,6 @@ def test_moments_and_one_layer_are_all_that_is_held() -> None:
     moved, layer = K * D**2, (K + 1) * D**2
     assert memory.most == learnt + moved + layer
     assert memory.now == learnt + moved  # those after the last layer
-
-
-@pytest.mark.parametrize(("readout", "classes_copied"), [("regression", 0), ("pairwise", 0)])
-def test_without_layers_none_is_made_room_for(readout: str, classes_copied: int) -> None:
-    memory = Counting()
-    moments = ClassMoments(D, allocate=memory).update(X, Y)
-    learnt = memory.now
-    streamed = model(0, n_layers=0, readout=readout).remember(moments)
-    memory.most = 0
-    for _ in range(3):
-        streamed.predict(NEW)
-    assert memory.most == learnt + (K + classes_copied) * D**2
-    assert memory.now == learnt + K * D**2
-    kept = model(10**9, n_layers=0, readout=readout).fit(X, Y)
-    assert np.array_equal(kept.decision_function(NEW), streamed.decision_function(NEW))
-
-
-def test_features_and_readout_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    streamed, made = model(0).fit(X, Y), counted_passes(monkeypatch)
-    streamed.predict(NEW)
-    assert len(made) == 1
-    streamed.decision_function(NEW)
-    assert len(made) == 2
-    assert streamed.cascade_.summary()["fell_back"] == 2 * len(NEW)
-
-
-@pytest.mark.parametrize("features", [slice(None), slice(10)])
-def test_lazy_moments_are_those_that_are_kept(features: slice) -> None:
-    some = np.zeros_like(X)
-    some[:, features] = X[:, features]
-    moments = ClassMoments(D).update(some, Y)
-    lazy = LazySecondMoments.of(moments, torch.float64, "cpu")
-    kept = SecondMoments.of(moments, torch.float64, "cpu")
-    assert lazy.layer_numbers == kept.layer_numbers
-    for _ in range(2):
-        made = lazy.on(torch.device("cpu"))
-        assert made.dense == kept.dense
-        assert torch.equal(made.Sigma, kept.Sigma)
 
 
 @pytest.mark.parametrize("memory", [0, 10**9])

@@ -8,7 +8,6 @@ import gc
 import json
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -171,34 +170,6 @@ with offload(folder) if folder else contextlib.nullcontext():
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     print(life(pathlib.Path(model), int(k)))
 """
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory of its own")
-@pytest.mark.filterwarnings("ignore::redunet.StreamingWarning")
-def test_moments_of_82_mb_are_learnt_saved_loaded_and_built_in_25(tmp_path: Path) -> None:
-    """8 d² bytes a class; and as many again, or more, for the file, the layer and its moments."""
-    k, most = 400, 25 * 10**6
-    files = tmp_path / "files"
-    files.mkdir()
-
-    def within(folder: Path | str, model: Path) -> Any:
-        words = [sys.executable, "-W", "ignore", "-c", IN_LITTLE_MEMORY]
-        return subprocess.run(
-            [*words, str(folder), str(model), str(k), str(most)],
-            capture_output=True,
-            text=True,
-            # What is freed goes back at once, so that gaps in the heap do not count.
-            env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"},
-        )
-
-    mapped = within(files, tmp_path / "mapped")
-    assert (mapped.returncode, mapped.stderr) == (0, "")
-    assert mapped.stdout == f"{life(tmp_path / 'plain', k)}\n"
-    assert (tmp_path / "mapped").read_bytes() == (tmp_path / "plain").read_bytes()
-    assert list(files.iterdir()) == []
-    in_memory = within("", tmp_path / "none")
-    assert in_memory.returncode != 0
-    assert re.search("allocate|[Mm]emory", in_memory.stderr)
 
 
 def test_a_killed_process_leaves_no_file_and_the_model_as_it_was(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from redunet import ReduNetClassifier, SettingsError, from_recipe
+from redunet import ReduNetClassifier, SettingsError
 from redunet.estimators.predictor import StreamingWarning
 from redunet.features import Flatten
-from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -201,23 +200,8 @@ def test_many_validation_samples_become_a_thousand_numbers(data: Data) -> None:
     assert rejected == pytest.approx(0.05, abs=0.002)
 
 
-def test_one_class_and_one_sample(data: Data) -> None:
-    X, y = data
-    one = network().fit(X[y == 0], y[y == 0])
-    assert np.mean(one.predict(X[y == 1], reject=0.05) == None) > 0.9  # noqa: E711
-    single = network().fit(X[:3], [0, 1, 2])
-    assert (single.predict(X, reject=0.05) != None).all()  # noqa: E711
-
-
 @pytest.mark.parametrize("share", [0, 1, -0.1, 5, "0.05", True, None, float("nan")])
 def test_a_share_is_a_number_between_0_and_1(data: Data, share: Any) -> None:
     model = network().fit(*data)
     with pytest.raises(SettingsError, match=r"between 0 and 1, such as 0\.05, got"):
         model.rejection_threshold(share)
-
-
-def test_a_recipe_of_hundreds_of_classes_needs_no_matrix_for_each() -> None:
-    X, y = classes_on_subspaces(k=150, d=64, per_class=6, rank=3)
-    model = from_recipe("vectors").fit(X, y)
-    assert model._predictor().residuals().first.dense == ()
-    assert model.novelty(X).shape == (900,)

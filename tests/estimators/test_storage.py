@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redunet import FileAccessError, ModelFileError, ReduNetClassifier, ReduNetError
+from redunet import ModelFileError, ReduNetClassifier, ReduNetError
 from redunet.estimators import storage
 from redunet.features import Flatten
 from tests.conftest import classes_on_subspaces
@@ -85,17 +84,6 @@ def test_any_strings_are_labels(names: list[str], seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder, "m"))
         assert ReduNetClassifier.load(Path(folder, "m")).moments_ == model.moments_
-
-
-def test_feature_names_return(tmp_path: Path) -> None:
-    frame = pd.DataFrame(X, columns=["a", "é", "日", " ", "\n", ""])
-    model = fresh().fit(frame, y)
-    model.save(tmp_path / "model")
-    loaded = ReduNetClassifier.load(tmp_path / "model")
-    assert_same(model, loaded, frame)
-    assert loaded.feature_names_in_.tolist() == list(frame.columns)
-    with pytest.raises(ReduNetError, match="feature names should match"):
-        loaded.predict(frame.rename(columns={"a": "b"}))
 
 
 def test_a_file_midway_changes_nothing(tmp_path: Path) -> None:
@@ -206,12 +194,3 @@ def test_sizes_are_those_of_the_tensors(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     sizes = storage.sizes(tmp_path / "model")
     assert sizes == {"counts": 4 * 8, "sums": 4 * 6 * 8, "second_moments": 4 * 21 * 8}
-
-
-@pytest.mark.parametrize("data", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]", b"\x01" * 40])
-def test_sizes_of_what_is_no_model(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "model").write_bytes(data)
-    with pytest.raises(ModelFileError, match="is not a redunet model: take another copy"):
-        storage.sizes(tmp_path / "model")
-    with pytest.raises(FileAccessError, match=r"cannot read .*missing: No such file"):
-        storage.sizes(tmp_path / "missing")

@@ -7,18 +7,13 @@ import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
 
 from redunet import DataError, NumericalError, ReduNetClassifier, SettingsError
 from redunet.core.readouts import READOUTS, ReadoutChoice, read_out, read_outs, register
-from redunet.estimators import candidates, tuning
-from redunet.estimators.settings import Settings
-from redunet.features import Standardize
+from redunet.estimators import tuning
 from redunet_lab.datasets import load
-from tests.fuzz.models import bounded_memory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -80,16 +75,6 @@ def test_a_time_only_cuts_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted.chosen == timed.chosen
 
 
-def test_a_few_samples_change_little() -> None:
-    model = fitted(n_layers=2, readout="discriminant")
-    temperature = model.temperature_
-    few = slice(0, 30)
-    model.tune(VX[few], VY[few], budget=60)
-    assert model.tuning_.chosen == {}
-    assert model.temperature is None
-    assert model.temperature_ == temperature
-
-
 def test_own_values_are_searched() -> None:
     model = fitted(**POOR)
     search: dict[str, list[Any]] = {
@@ -127,15 +112,6 @@ def test_a_candidate_that_fails_says_why_and_the_others_are_tried() -> None:
     assert second["accuracy"] is None
     assert re.fullmatch(r"expected a positive definite matrix.*raise eps.*", second["failed"])
     assert "failed" not in first | third
-
-
-def test_a_candidate_that_takes_too_much_memory_says_so() -> None:
-    model = fitted(**POOR, memory="1TB")
-    search: dict[str, list[Any]] = {"n_layers": [3000, 0], "ridge": [0.01]}
-    with bounded_memory():
-        found = model.tune(VX, VY, search=search).tuning_.candidates
-    assert found[1]["failed"] == "out of memory"
-    assert found[2]["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize(
@@ -192,17 +168,6 @@ def test_read_outs_together_are_those_alone(whitening: float | None) -> None:
         assert torch.equal(found.scores(Z).argmax(dim=1), alone.argmax(dim=1))
 
 
-def test_feature_maps_columns_and_words() -> None:
-    names = np.array([f"digit {label}" for label in Y])
-    frame = pd.DataFrame(X, columns=[f"v{place}" for place in range(64)])
-    features = Standardize.learn(X[TRAIN])
-    model = ReduNetClassifier(**POOR, features=features).fit(frame[TRAIN], names[TRAIN])
-    before = model.score(frame[HELD], names[HELD])
-    model.tune(frame[HELD], names[HELD], budget=40)
-    assert model.score(frame[HELD], names[HELD]) >= before
-    assert clone(model).get_params()["ridge"] == model.ridge
-
-
 def test_what_cannot_be_used_changes_nothing() -> None:
     model = fitted(n_layers=1)
     before = model.get_params()
@@ -232,22 +197,3 @@ def test_what_cannot_be_used_changes_nothing() -> None:
         model.tune(VX, VY, progress=stop)
     assert model.get_params() == before
     assert not hasattr(model, "tuning_")
-
-
-def test_progress_never_goes_back_and_ends() -> None:
-    told: list[float] = []
-    fitted(**POOR).tune(VX, VY, budget=70, progress=lambda what, share: told.append(share))
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == (0.0, 1.0)
-
-
-def test_the_list_of_candidates_is_fixed() -> None:
-    model = fitted(n_layers=1)
-    plan = candidates.Candidates(Settings(), model.moments_, 2**31)
-    listed = list(plan.networks(lambda: Settings(n_layers=1)))
-    assert listed[0][0] == Settings()
-    assert plan.settings(*(listed[0][0], listed[0][1][0])) == Settings()
-    assert len(listed) == 1 + len(candidates.COARSE) + 16
-    assert sum(len(readings) for _, readings in listed) == plan.planned
-    small = candidates.Candidates(Settings(), model.moments_, 1000)
-    assert all(network.whitening is None for network, _ in small.networks(Settings))

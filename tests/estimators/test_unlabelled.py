@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from redunet import DataError, ReduNetClassifier
 from redunet.estimators.base import SelfLabelledWarning
-from redunet_lab.recipes import from_recipe
 from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -57,17 +55,6 @@ def test_samples_without_labels_are_learnt_apart(missing: Any, tmp_path: Path) -
     assert again.self_labelled_ == own
     assert saved(again, tmp_path, "again") == saved(model, tmp_path)
     assert np.array_equal(again.predict(X), model.predict(X))
-
-
-def test_without_being_asked_minus_one_is_a_class_like_any_other() -> None:
-    X, y = classes_on_subspaces(2, 10, 20, 2)
-    model = network().partial_fit(X, 2 * y - 1)
-    assert model.classes_.tolist() == [-1, 1]
-    assert model.self_labelled_ is None
-    with pytest.raises(DataError, match="no class, but the model has learnt a class -1"):
-        model.partial_fit(X, 2 * y - 1, unlabelled=-1)
-    with pytest.raises(DataError, match="labels of the type of unlabelled=''"):
-        model.partial_fit(X, 2 * y - 1, unlabelled="")
 
 
 def test_all_is_learnt_or_nothing() -> None:
@@ -169,15 +156,3 @@ def test_forged_tables_are_refused(tmp_path: Path) -> None:
     storage.save(tmp_path / "other", tensors, without)
     with pytest.raises(ModelFileError, match="other things than a model"):
         ReduNetClassifier.load(tmp_path / "other")
-
-
-def test_two_labels_a_class_and_the_rest_of_the_digits() -> None:
-    X, true = load_digits(return_X_y=True)
-    half = np.arange(len(X)) % 2 == 0
-    y = np.full(len(X), -1)
-    for label in range(10):
-        rows = np.flatnonzero(half & (true == label))[:2]
-        y[rows] = label
-    before = from_recipe("features").fit(X[y >= 0], y[y >= 0]).score(X[~half], true[~half])
-    model = from_recipe("features").partial_fit(X[half], y[half], unlabelled=-1)
-    assert model.score(X[~half], true[~half]) > before + 0.05

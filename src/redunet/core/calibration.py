@@ -22,11 +22,7 @@ def probabilities(scores: Tensor, temperature: float) -> Tensor:
 def log_loss(scores: Tensor, classes: Tensor, temperature: float) -> float:
     """The mean of −log of the probability of each sample's own class.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (n, k)
-    classes : Tensor of shape (n,), int64
-    temperature : float
+    Shapes: scores (n, k); classes (n,).
     """
     logs = torch.log_softmax(scores / temperature, dim=1)
     return -float(logs.gather(1, classes[:, None]).mean())
@@ -38,15 +34,7 @@ def best_temperature(scores: Tensor, classes: Tensor) -> float:
     One more sample is added whose class is the best of those that are not its own: a mean over
     all samples. So a few samples that are all labelled correctly do not make the model certain.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (n, k)
-    classes : Tensor of shape (n,), int64
-
-    Returns
-    -------
-    float
-        Of `DIGITS` significant digits; 1 where nothing depends on it.
+    Shapes: scores (n, k); classes (n,).
 
     Examples
     --------

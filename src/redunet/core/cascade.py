@@ -77,20 +77,12 @@ the error may be, (n,), to whether the finer ones are good enough, (n,)."""
 
 @dataclass
 class CascadeStats:
-    """How many samples were answered by which network; it grows with each answer.
+    """How many samples were answered by which network; it grows with each answer."""
 
-    Parameters
-    ----------
-    samples : int
-        How many were asked for.
-    answered : list of int
-        How many of them each coarse network answered; the network answered the others.
-    largest_difference : float
-        Between two coarse networks, among the samples that were answered by one.
-    """
-
-    samples: int = 0
+    samples: int = 0  # How many were asked for
+    # How many of them each coarse network answered; the network answered the others
     answered: list[int] = field(default_factory=list)
+    # Between two coarse networks, among the samples that were answered by one
     largest_difference: float = 0.0
 
     @property
@@ -124,20 +116,11 @@ class Pending:
 
 @dataclass(frozen=True, eq=False)
 class Cascade:
-    """A network and the coarse networks that answer for it.
-
-    Parameters
-    ----------
-    network : ReduNet
-    sharpness : Sharpness or float
-    stages : sequence of CoarseNetwork
-        Of growing accuracy, as `coarse_networks` gives them.
-    stats : CascadeStats
-    """
+    """A network and the coarse networks that answer for it."""
 
     network: ReduNet
     sharpness: Confidence
-    stages: Sequence[CoarseNetwork] = ()
+    stages: Sequence[CoarseNetwork] = ()  # Of growing accuracy, as `coarse_networks` gives them
     stats: CascadeStats = field(default_factory=CascadeStats)
 
     @classmethod
@@ -171,17 +154,7 @@ class Cascade:
     def answer(self, Z: Tensor, asked: OutputFunction, accept: Acceptance) -> Tensor:
         """Values of samples, from their features after the last layer.
 
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d)
-            On the unit sphere.
-        asked : callable
-        accept : callable
-            Which values need not be computed by the whole network.
-
-        Returns
-        -------
-        Tensor of shape (n, m)
+        Shapes: Z (n, d); returns (n, m).
         """
         pending = self._pending(Z)
         parts = [pending.where(part) for part in self._parts(len(Z))]

@@ -24,18 +24,11 @@ DRAWN_PER_CLASS = 8
 
 
 class Tails(NamedTuple):
-    """How far samples are from the mean of their class.
+    """How far samples are from the mean of their class."""
 
-    Attributes
-    ----------
-    degrees : int
-        ν, the degrees of freedom.
-    scale : float
-        Samples are μ + √(scale / χ²_ν) times a normal deviation: with ν − 2 they have the
-        covariance of the class.
-    """
-
-    degrees: int
+    degrees: int  # ν, the degrees of freedom
+    # Samples are μ + √(scale / χ²_ν) times a normal deviation: with ν − 2 they have the covariance
+    # of the class
     scale: float
 
 
@@ -53,22 +46,7 @@ def class_samples(
 ) -> tuple[Tensor, Tensor]:
     """About n samples on the unit sphere, and the class of each; the same each time.
 
-    Parameters
-    ----------
-    moments : SecondMoments
-        Of trace n_j.
-    means : Tensor of shape (k, s)
-        In the scale of ``moments``, within its reduced space.
-    counts : sequence of k int
-    n : int
-        Some classes are left out if there are many.
-    tails : Tails
-
-    Returns
-    -------
-    Z : Tensor of shape (about n, d)
-    classes : Tensor of shape (about n,), int64
-        Indices in the order of the labels, ascending.
+    Shapes: means (k, s); returns Z (about n, d), classes (about n,).
     """
     generator = torch.Generator().manual_seed(0)
     every = math.ceil(len(counts) / max(1, n // DRAWN_PER_CLASS))

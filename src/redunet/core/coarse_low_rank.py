@@ -33,25 +33,14 @@ of float32: less than answers are tested for, see `redunet.core.cascade.NUDGE`."
 
 
 class LeadingStack(NamedTuple):
-    """Some classes of similar rank, in terms of their eigenvectors.
-
-    Attributes
-    ----------
-    classes : list of g int
-    leading, others : Tensor of shape (g, r, d) and (g, s, d)
-        Rows √w_i v_i.
-    m_leading, m_others : Tensor of shape (g, r) and (g, s)
-        q_i / w_i.
-    left_out : Tensor of shape (g,)
-        w of the first row of ``others``.
-    """
+    """Some classes of similar rank, in terms of their eigenvectors."""
 
     classes: list[int]
-    leading: Tensor
-    others: Tensor
-    m_leading: Tensor
-    m_others: Tensor
-    left_out: Tensor
+    leading: Tensor  # (g, r, d): rows √w_i v_i
+    others: Tensor  # (g, s, d): the other rows
+    m_leading: Tensor  # (g, r): q_i / w_i
+    m_others: Tensor  # (g, s)
+    left_out: Tensor  # (g,): w of the first row of ``others``
 
     @classmethod
     def of(cls, stack: Stack, coding: Coding) -> LeadingStack:
@@ -104,24 +93,12 @@ class LeadingStack(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CoarseLowRankLayer:
-    """A `LowRankLayer` in float32, to move samples by.
+    """A `LowRankLayer` in float32, to move samples by."""
 
-    Parameters
-    ----------
-    E : Tensor of shape (d, d)
-    dense : list of int
-        Indices of the classes that have a matrix.
-    compression : Tensor of shape (len(dense), d, d)
-    stacks : tuple of LeadingStack
-        The other classes.
-    coding : Coding
-    step : float
-    """
-
-    E: Tensor
-    dense: list[int]
-    compression: Tensor
-    stacks: tuple[LeadingStack, ...]
+    E: Tensor  # (d, d)
+    dense: list[int]  # Indices of the classes that have a matrix
+    compression: Tensor  # (g, d, d)
+    stacks: tuple[LeadingStack, ...]  # The other classes
     coding: Coding
     step: float
 

@@ -34,35 +34,19 @@ LARGEST_STEP = torch.finfo(torch.float32).max
 
 
 class Block(NamedTuple):
-    """Consecutive layers that become one.
+    """Consecutive layers that become one."""
 
-    Attributes
-    ----------
-    middle : int
-        The index of the layer in the middle of their path.
-    path : float
-        Σ τ of the layers.
-    """
-
-    middle: int
-    path: float
+    middle: int  # The index of the layer in the middle of their path
+    path: float  # Σ τ of the layers
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Samples that moved through a coarse network.
-
-    Parameters
-    ----------
-    network : CoarseNetwork
-    end : Tensor of shape (n, s), float32
-        After its layers.
-    doubts : Tensor of shape (n, blocks), float64
-        log(s) at the begin of each block, with s as in `redunet.core.cascade`.
-    """
+    """Samples that moved through a coarse network."""
 
     network: CoarseNetwork
-    end: Tensor
+    end: Tensor  # (n, s): after its layers
+    # (n, blocks): log(s) at the begin of each block, with s as in `redunet.core.cascade`
     doubts: Tensor
 
     def where(self, rows: Tensor) -> Trajectory:
@@ -72,18 +56,12 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class CoarseNetwork:
-    """A few layers in float32 that stand for all layers of a network.
+    """A few layers in float32 that stand for all layers of a network."""
 
-    Parameters
-    ----------
-    layers : tuple of layers
-        One for each block, within the network's reduced space.
-    complete : bool
-        Whether these are all of the network's layers: then only rounding, and classes of a
-        negligible share, keep it from the network.
-    """
-
+    # One for each block, within the network's reduced space
     layers: tuple[Layer | CoarseLowRankLayer, ...]
+    # Whether these are all of the network's layers: then only rounding, and classes of a negligible
+    # share, keep it from the network
     complete: bool
 
     @property
@@ -107,12 +85,6 @@ def coarse_networks(network: ReduNet, memory: int) -> list[CoarseNetwork]:
 
     Makes a pass through the layers. A network of few layers, which is not cut into blocks, has a
     complete one where that saves most of the time: on a CPU, for classes of low rank.
-
-    Parameters
-    ----------
-    network : ReduNet
-    memory : int
-        Bytes that the coarse networks may take.
     """
     layers, steps = network.layers, network.layers.steps
     each = layers.layer_numbers * torch.float32.itemsize

@@ -70,19 +70,6 @@ class LayerStream(LayerSequence):
 
     Iterating gives the same layers, to the last bit, whether they are kept or
     not; without keeping, only one is in memory at a time.
-
-    Parameters
-    ----------
-    first : SecondMoments or LazySecondMoments
-        Before the first layer.
-    coding : Coding
-    schedule : Schedule
-    keep : bool
-    means : Tensor of shape (k, s), default=None
-        Means of the classes before the first layer, within the reduced space
-        of ``first``, where they are known.
-    device : str, default=None
-        Where layers are computed; None where ``first`` is.
     """
 
     def __init__(

@@ -39,11 +39,7 @@ def class_means(moments: ClassMoments, device: str = "cpu") -> Tensor:
 def in_float64(moments: ClassMoments, device: str = "cpu") -> tuple[Tensor, Iterator[Tensor]]:
     """Means and second moments of classes, in units of the feature vectors.
 
-    Returns
-    -------
-    means : Tensor of shape (k, d), float64
-    S : iterator over k Tensors of shape (d, d), float64
-        Σ x xᵀ over the samples of each class, computed when it is asked for.
+    Shapes: returns means (k, d), S (d, d).
     """
     tables = (moments[label].to(device).second_moment for label in moments)
     S = (table.to(torch.float64).div_(GRID**2) for table in tables)
@@ -58,16 +54,7 @@ def summed(
     Classes that are held by columns are added as factors F Fᵀ, so that no matrix is made of
     each: up to rounding the same, in a fraction of the time.
 
-    Parameters
-    ----------
-    moments : ClassMoments
-    device : str, default="cpu"
-    weights : sequence of k float, default=1 for each class
-        w_j, not negative.
-
-    Returns
-    -------
-    Tensor of shape (d, d), float64, symmetric
+    Shapes: returns (d, d).
     """
     d, waiting = moments.n_features, list[Tensor]()
     total = torch.zeros(d, d, dtype=torch.float64, device=device)
@@ -92,14 +79,7 @@ def summed(
 
 
 def one_by_one(moments: ClassMoments, device: str = "cpu") -> Callable[[int], Tensor]:
-    """Second moments of classes, in units of the feature vectors, each time they are asked for.
-
-    Returns
-    -------
-    callable
-        From the index of a class to Σ x xᵀ over its samples, (d, d), float64, a new matrix.
-        Classes that are held by columns are F Fᵀ, as for `summed`.
-    """
+    """Second moments of classes, in units of the feature vectors, each time they are asked for."""
     tables = [moments[label].to(device) for label in moments]
     factors = [_factor(moment, device) for moment in tables]
 
@@ -123,15 +103,7 @@ def _factor(moment: Moment, device: str) -> Tensor | None:
 def scatters(S: Iterable[Tensor], centres: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:
     """Σ (x − c_j)(x − c_j)ᵀ = S_j − n_j c_j c_jᵀ of each class, around its mean c_j.
 
-    Parameters
-    ----------
-    S : iterable of k Tensors of shape (d, d)
-    centres : Tensor of shape (k, d), float64
-    counts : sequence of k int
-
-    Yields
-    ------
-    Tensor of shape (d, d), float64
+    Shapes: S (d, d); centres (k, d); returns (d, d).
     """
     for S_j, centre, n in zip(S, centres, counts, strict=True):
         yield S_j.to(torch.float64).addr(centre, centre, alpha=-n)
@@ -143,12 +115,7 @@ def covariance_of_sum(total: Tensor, centres: Tensor, counts: Sequence[int]) -> 
     Around the means of the classes it is W, the pooled within-class covariance; around the mean
     of all samples it is T, the total covariance.
 
-    Parameters
-    ----------
-    total : Tensor of shape (d, d), float64
-        The sum of the second moments over all classes.
-    centres : Tensor of shape (k, d), float64
-    counts : sequence of k int
+    Shapes: total (d, d); centres (k, d).
     """
     n = centres.new_tensor(counts)[:, None]
     return torch.addmm(total, (n * centres).mT, centres, alpha=-1).div_(sum(counts))

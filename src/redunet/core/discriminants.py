@@ -17,16 +17,10 @@ LEAST_SCORE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class LinearScores:
-    """Scores w_jᵀ z + b_j; the highest wins.
+    """Scores w_jᵀ z + b_j; the highest wins."""
 
-    Parameters
-    ----------
-    weights : Tensor of shape (d, k), float64
-    offsets : Tensor of shape (k,), float64
-    """
-
-    weights: Tensor
-    offsets: Tensor
+    weights: Tensor  # (d, k)
+    offsets: Tensor  # (k,)
 
     def scores(self, Z: Tensor) -> Tensor:
         """Scores of features, (n, d): Tensor of shape (n, k)."""
@@ -35,19 +29,11 @@ class LinearScores:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticScores:
-    """Scores −½‖L_j⁻¹ (z − μ_j)‖² + b_j; the highest wins.
+    """Scores −½‖L_j⁻¹ (z − μ_j)‖² + b_j; the highest wins."""
 
-    Parameters
-    ----------
-    means : Tensor of shape (k, d), float64
-    factors : Tensor of shape (k, d, d), float64
-        L_j, lower triangular, with L_j L_jᵀ the matrix of class j.
-    offsets : Tensor of shape (k,), float64
-    """
-
-    means: Tensor
-    factors: Tensor
-    offsets: Tensor
+    means: Tensor  # (k, d)
+    factors: Tensor  # (k, d, d): L_j, lower triangular, with L_j L_jᵀ the matrix of class j
+    offsets: Tensor  # (k,)
 
     def scores(self, Z: Tensor) -> Tensor:
         """Scores of features, (n, d): Tensor of shape (n, k)."""
@@ -67,20 +53,7 @@ def normal_scores(
 ) -> tuple[Tensor, Tensor]:
     """The linear discriminant of normal classes with one covariance.
 
-    Parameters
-    ----------
-    covariance : Tensor of shape (d, d), float64
-        Positive definite.
-    means : Tensor of shape (k, d), float64
-    counts : sequence of k int
-    remedy : str
-        What to do where the covariance is not positive definite, for the error.
-
-    Returns
-    -------
-    weights : Tensor of shape (d, k)
-    offsets : Tensor of shape (k,)
-        The score of class j is w_jᵀ z + b_j.
+    Shapes: covariance (d, d); means (k, d); returns weights (d, k), offsets (k,).
     """
     weights = torch.cholesky_solve(means.mT, cholesky(covariance, remedy))
     prior = shares(means, counts).log()
@@ -92,18 +65,7 @@ def regression_scores(
 ) -> tuple[Tensor, Tensor]:
     """Least squares to 1 for a sample's own class and 0 for others.
 
-    Parameters
-    ----------
-    covariance : Tensor of shape (d, d), float64
-        Of all samples, with the penalty on its diagonal: positive definite.
-    means, counts, remedy
-        As for `normal_scores`.
-
-    Returns
-    -------
-    weights : Tensor of shape (d, k)
-    offsets : Tensor of shape (k,)
-        Which are not penalised, so the scores of a sample have the sum 1.
+    Shapes: covariance (d, d); returns weights (d, k), offsets (k,).
     """
     gamma = shares(means, counts)
     mean = overall_mean(means, counts)

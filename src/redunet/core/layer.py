@@ -196,13 +196,7 @@ def spread_of(memberships: Tensor, residuals: Tensor, pulled: Tensor, alpha: flo
 
     It is the root of a difference, so it is never told to be smaller than rounding allows.
 
-    Parameters
-    ----------
-    memberships, residuals : Tensor of shape (n, k)
-        π̂_j and ‖(I − Q_j) z‖.
-    pulled : Tensor of shape (n, d)
-        Σ_j γ_j π̂_j C_j z = α Σ_j π̂_j (I − Q_j) z.
-    alpha : float
+    Shapes: memberships, residuals (n, k); pulled (n, d).
     """
     mean = torch.linalg.vector_norm(pulled, dim=1).div_(alpha)
     squares = (memberships * residuals.square()).sum(dim=1)
@@ -219,18 +213,12 @@ def move_by_(Z: Tensor, direction: Tensor, step: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Workspace:
-    """Memory that every layer of a pass is made in, allocated once.
+    """Memory that every layer of a pass is made in, allocated once."""
 
-    Parameters
-    ----------
-    first, second : Tensor of shape (n, d, d)
-        For the n matrices that `linalg.at_once` allows, or one for each thread.
-    expand : Tensor of shape (d, d)
-    """
-
+    # (n, d, d): for the n matrices that `linalg.at_once` allows, or one for each thread
     first: Tensor
-    second: Tensor
-    expand: Tensor
+    second: Tensor  # (n, d, d)
+    expand: Tensor  # (d, d)
 
     @classmethod
     def like(cls, Sigma: Tensor) -> Workspace:

@@ -18,13 +18,7 @@ from redunet.errors import DataError
 
 
 class LayerSequence(Sequence[AbstractLayer]):
-    """The layers of a network, in order, and what follows from all of them.
-
-    See Also
-    --------
-    LayerStream : layers computed from moments.
-    StoredLayers : layers that are all there is.
-    """
+    """The layers of a network, in order, and what follows from all of them."""
 
     space: ReducedSpace | None = None
     """What the layers of `iter_reusing_memory` are built within."""
@@ -110,14 +104,7 @@ class LayerSequence(Sequence[AbstractLayer]):
 
 
 class StoredLayers(LayerSequence):
-    """Layers without the moments they were made of, as the paper's Algorithm 1 has them.
-
-    Parameters
-    ----------
-    layers : sequence of layers
-    counts : tuple of k int
-    eps : float
-    """
+    """Layers without the moments they were made of, as the paper's Algorithm 1 has them."""
 
     def __init__(
         self, layers: Sequence[AbstractLayer], counts: tuple[int, ...], eps: float

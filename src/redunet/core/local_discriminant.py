@@ -61,35 +61,16 @@ MANY = 16
 
 @dataclass(frozen=True, eq=False)
 class LocalDiscriminant:
-    """Scores −½‖A_j (Pᵀz − c_j)‖² + b_j; the highest wins.
+    """Scores −½‖A_j (Pᵀz − c_j)‖² + b_j; the highest wins."""
 
-    Parameters
-    ----------
-    directions : Tensor of shape (d, q), float64
-        P, with Pᵀ (W + ρI) P = I.
-    whitenings : Tensor of shape (k, q, q), float64
-        A_j, with A_jᵀ A_j = Q_j⁻¹ within the directions.
-    centres : Tensor of shape (k, q), float64
-        c_j = Pᵀ μ_j.
-    offsets : Tensor of shape (k,), float64
-        b_j = log γ_j − ½ log det Q_j.
-    """
-
-    directions: Tensor
-    whitenings: Tensor
-    centres: Tensor
-    offsets: Tensor
+    directions: Tensor  # (d, q): P, with Pᵀ (W + ρI) P = I
+    whitenings: Tensor  # (k, q, q): A_j, with A_jᵀ A_j = Q_j⁻¹ within the directions
+    centres: Tensor  # (k, q): c_j = Pᵀ μ_j
+    offsets: Tensor  # (k,): b_j = log γ_j − ½ log det Q_j
 
     @classmethod
     def from_network(cls, network: ReduNet, ridge: float) -> LocalDiscriminant:
-        """The discriminant of a network's last moments, without a matrix for each class.
-
-        Parameters
-        ----------
-        network : ReduNet
-        ridge : float
-            ρ as a share of the mean eigenvalue of W, tr W / d.
-        """
+        """The discriminant of a network's last moments, without a matrix for each class."""
         return cls.from_moments(network.layers.last, network.last_means(), network.counts, ridge)
 
     @classmethod
@@ -142,9 +123,7 @@ class LocalDiscriminant:
         which takes few products and bounds the score. Classes whose bound is more than `MARGIN`
         below the best score are not computed, and all scores below that are raised to it.
 
-        Returns
-        -------
-        Tensor of shape (n, k), float64
+        Shapes: returns (n, k).
         """
         inside = Z.to(torch.float64) @ self.directions
         if len(self.offsets) < MANY or inside.device.type != "cpu":
@@ -199,17 +178,7 @@ class LocalDiscriminant:
 def discriminant_directions(W: Tensor, means: Tensor, counts: Sequence[int]) -> Tensor:
     """The directions P in which means differ, with PᵀWP = I.
 
-    Parameters
-    ----------
-    W : Tensor of shape (d, d), float64
-        Positive definite.
-    means : Tensor of shape (k, d), float64
-    counts : sequence of k int
-
-    Returns
-    -------
-    Tensor of shape (d, q), float64
-        q is at most k − 1, d and `MOST_DIRECTIONS`; a column of zeros where means do not differ.
+    Shapes: W (d, d); means (k, d); returns (d, q).
     """
     apart = means - overall_mean(means, counts)
     weights = torch.cholesky_solve(apart.mT, cholesky(W, "raise ridge"))

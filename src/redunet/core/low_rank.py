@@ -43,17 +43,10 @@ RANKS = 4
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Some classes of similar rank.
+    """Some classes of similar rank."""
 
-    Parameters
-    ----------
-    classes : tuple of g int
-        Their indices in the order of the labels.
-    B : Tensor of shape (g, r, d)
-    """
-
-    classes: tuple[int, ...]
-    B: Tensor
+    classes: tuple[int, ...]  # Their indices in the order of the labels
+    B: Tensor  # (g, r, d)
 
     @property
     def rows(self) -> Tensor:
@@ -238,16 +231,7 @@ def move_by_factors_(
 ) -> LayerOutput:
     """Move features, (n, d), in place by a layer of classes in factors.
 
-    Parameters
-    ----------
-    Z : Tensor of shape (n, d)
-    dense : tuple of E, indices of g classes and their C, (g, d, d)
-    groups : sequence of pairs of indices of other classes and what looks at these
-    coding : Coding
-    step : float
-    sharpness : Sharpness or float
-    space : Tensor
-        Memory to work in.
+    Shapes: Z (n, d).
     """
     (E, places, C), (n, d), take = dense, Z.shape, Taking(space)
     residuals = Z.new_empty(n, len(coding.counts))

@@ -18,15 +18,6 @@ class Sharpness:
     With Q_j = I − C_j/α_j, the soft projection onto class j, a sample z belongs to class j
     with the estimated probability softmax_j(−c_j ‖(I − Q_j) z‖).
 
-    Parameters
-    ----------
-    value : float
-        λ.
-    kind : {"absolute", "relative"}, default="absolute"
-        "absolute" is the paper's: c_j = λ k α_j, that is softmax_j(−λ k ‖C_j z‖).
-        "relative" takes c_j = λ, which means the same for any number of classes
-        and of samples.
-
     Examples
     --------
     >>> coding = Coding(counts=(30, 10), d=64, eps=0.5)
@@ -36,7 +27,9 @@ class Sharpness:
     [17.1, 51.2]
     """
 
-    value: float
+    value: float  # λ
+    # "absolute" is the paper's: c_j = λ k α_j, that is softmax_j(−λ k ‖C_j z‖). "relative" takes
+    # c_j = λ, which means the same for any number of classes and of samples
     kind: Literal["absolute", "relative"] = "absolute"
 
     def of_classes(self, coding: Coding) -> list[float]:
@@ -56,20 +49,11 @@ def sharpness_of(confidence: Confidence) -> Sharpness:
 
 
 class LayerOutput(NamedTuple):
-    """A layer's estimates about the samples that it moved.
+    """A layer's estimates about the samples that it moved."""
 
-    Attributes
-    ----------
-    memberships : Tensor of shape (n, k)
-        π̂_j, by which they were moved.
-    logits : Tensor of shape (n, k)
-        −c_j ‖(I − Q_j) z‖, whose softmax these are.
-    spread : Tensor of shape (n,)
-        The standard deviation of Q_j z over the classes, weighted by the memberships.
-    """
-
-    memberships: Tensor
-    logits: Tensor
+    memberships: Tensor  # (n, k): π̂_j, by which they were moved
+    logits: Tensor  # (n, k): −c_j ‖(I − Q_j) z‖, whose softmax these are
+    # (n,): the standard deviation of Q_j z over the classes, weighted by the memberships
     spread: Tensor
 
     @property

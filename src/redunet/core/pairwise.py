@@ -42,12 +42,6 @@ BATCH_BYTES = 2**25
 class PairwiseDiscriminant:
     """Scores Σ_{j≠i} log σ(s_ij) from the log odds s of each pair; the highest wins.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (d, p), float64
-        Of pairs of classes i < j, p = k (k − 1) / 2 of them: (0, 1), (0, 2), …, (1, 2), ….
-    offsets : Tensor of shape (p,), float64
-
     Examples
     --------
     >>> S = torch.diag_embed(torch.tensor([[7.5, 0.5], [0.5, 7.5]]).double())
@@ -57,19 +51,13 @@ class PairwiseDiscriminant:
     [[-0.46, -1.0]]
     """
 
+    # (d, p): of pairs of classes i < j, p = k (k − 1) / 2 of them: (0, 1), (0, 2), …, (1, 2), …
     weights: Tensor
-    offsets: Tensor
+    offsets: Tensor  # (p,)
 
     @classmethod
     def from_network(cls, network: ReduNet, ridge: float) -> PairwiseDiscriminant:
-        """The discriminants of a network's last moments.
-
-        Parameters
-        ----------
-        network : ReduNet
-        ridge : float
-            ρ as a share of the mean eigenvalue of each W_ij, tr W_ij / d.
-        """
+        """The discriminants of a network's last moments."""
         last = network.layers.last
         means, least = network.last_means().to(torch.float64), rounding(last.Sigma.dtype)
 
@@ -89,17 +77,7 @@ class PairwiseDiscriminant:
     ) -> PairwiseDiscriminant:
         """The discriminants of classes.
 
-        Parameters
-        ----------
-        second_moment : callable
-            From the index of a class to Σ x xᵀ over its samples, (d, d), float64: a new matrix each
-            time, which is overwritten. It is asked for once a pair, so that two are held at most.
-        means : Tensor of shape (k, d), float64
-        counts : sequence of k int
-        ridge : float
-            ρ as a share of tr W_ij / d.
-        least : float, default=0.0
-            Or of this, where it is more.
+        Shapes: means (k, d).
         """
         k, d = means.shape
         if k > MOST_CLASSES:

@@ -19,20 +19,7 @@ REPLAYED = 2**28
 
 
 class Pass:
-    """Moments on their way through the layers.
-
-    Parameters
-    ----------
-    first : SecondMoments or LazySecondMoments
-        Before the first layer; not changed.
-    coding : Coding
-    means : Tensor of shape (k, s), default=None
-        Means of the classes before the first layer; not changed.
-    reuse : bool
-        Whether each layer is made in the memory of the one before.
-    device : torch.device, default=None
-        Where layers are computed; None where ``first`` is.
-    """
+    """Moments on their way through the layers."""
 
     def __init__(
         self,
@@ -132,19 +119,7 @@ class Pass:
 
 
 class _Replay:
-    """What a pass on a GPU does to the matrices of all classes, recorded once and replayed.
-
-    Parameters
-    ----------
-    Sigma : Tensor of shape (k, d, d)
-    means : Tensor of shape (k, d), or None
-        Both move in place.
-    shifts, gamma, counts : Tensor of shape (1 + k,), (k,) and (k,)
-        As for `operators_` and `move_moments_`.
-    workspace : Workspace
-    out : Tensor of shape (1 + k, d, d)
-        For the operators.
-    """
+    """What a pass on a GPU does to the matrices of all classes, recorded once and replayed."""
 
     def __init__(
         self,

@@ -44,14 +44,6 @@ from redunet.core.threads import on_threads
 class Coding:
     """The scalars of the objective, from counts, dimension and precision.
 
-    Parameters
-    ----------
-    counts : tuple of k int
-        n_j, the samples of each class.
-    d : int
-    eps : float
-        ε, the precision of the coding.
-
     Examples
     --------
     >>> coding = Coding(counts=(30, 10), d=64, eps=0.5)
@@ -59,9 +51,9 @@ class Coding:
     (6.4, (0.75, 0.25))
     """
 
-    counts: tuple[int, ...]
+    counts: tuple[int, ...]  # n_j, the samples of each class
     d: int
-    eps: float
+    eps: float  # ε, the precision of the coding
 
     @cached_property
     def alpha(self) -> float:
@@ -82,18 +74,10 @@ class Coding:
 
 @dataclass(frozen=True)
 class Rate:
-    """The value of the objective.
+    """The value of the objective."""
 
-    Parameters
-    ----------
-    R : float
-        Rate of all features together.
-    R_c : float
-        Rate of the features class by class.
-    """
-
-    R: float
-    R_c: float
+    R: float  # Rate of all features together
+    R_c: float  # Rate of the features class by class
 
     @property
     def delta_R(self) -> float:
@@ -108,20 +92,7 @@ def operators(
 
     With C_j = (Σ_j + I/α_j)⁻¹ there is nothing to scale, before or after.
 
-    Parameters
-    ----------
-    Sigma : Tensor of shape (k, d, d)
-    coding : Coding
-    out : Tensor of shape (k + 1, d, d), default=None
-        Memory for the operators; None takes new memory.
-    scratch : Tensor of shape (n, d, d), default=None
-        Memory to work in, for the n matrices that `linalg.at_once` allows.
-
-    Returns
-    -------
-    E : Tensor of shape (d, d)
-    C : Tensor of shape (k, d, d)
-    rate : Rate
+    Shapes: Sigma (k, d, d); out (k + 1, d, d); scratch (n, d, d); returns E (d, d), C (k, d, d).
     """
     k, d, _ = Sigma.shape
     out = Sigma.new_empty(k + 1, d, d) if out is None else out
@@ -142,21 +113,7 @@ def operators_(
 ) -> Tensor:
     """E and some C_j into ``out``.
 
-    Parameters
-    ----------
-    Sigma : Tensor of shape (g, d, d)
-        Second moments of some classes.
-    rows : sequence of Tensors of shape (r, d)
-        Those of all other classes, summed, are the sum over these of rowsᵀ rows.
-    shifts : Tensor of shape (1 + g,)
-        1/α, then 1/α_j of the classes in Sigma, in its dtype and on its device.
-    out, scratch
-        As for `operators`.
-
-    Returns
-    -------
-    Tensor of shape (1 + g,), float64
-        log det(Σ + I/α), then log det(Σ_j + I/α_j), for `volumes`.
+    Shapes: Sigma (g, d, d); rows (r, d); shifts (1 + g,); returns (1 + g,).
     """
     parts = list(stacks(out))
     threads = min(side_by_side(Sigma), len(scratch))
@@ -183,12 +140,7 @@ def operators_(
 def volumes(log_dets: Tensor, alphas: Tensor, Sigma: Tensor) -> list[float]:
     """From what `operators_` gave: log det(I + αΣ), then log det(I + α_j Σ_j).
 
-    Parameters
-    ----------
-    log_dets : Tensor of shape (1 + g,), float64
-    alphas : Tensor of shape (1 + g,), float64, on the CPU
-        α, then α_j of the classes in Sigma.
-    Sigma : Tensor of shape (g, d, d)
+    Shapes: log_dets (1 + g,); alphas (1 + g,); Sigma (g, d, d).
     """
     found = definite(log_dets.cpu(), Sigma) + Sigma.shape[-1] * alphas.log()
     return [float(x) for x in found]
@@ -229,14 +181,7 @@ def sum_over_classes(Sigma: Tensor, out: Tensor) -> Tensor:
 def Sigma_of(C: Tensor, coding: Coding) -> Tensor:
     """Second moments read back from compression operators: Σ_j = C_j⁻¹ − I/α_j.
 
-    Parameters
-    ----------
-    C : Tensor of shape (k, d, d)
-    coding : Coding
-
-    Returns
-    -------
-    Tensor of shape (k, d, d)
+    Shapes: C (k, d, d); returns (k, d, d).
     """
     Sigma, _ = spd_inverse(C)
     inverse_alphas = torch.tensor(coding.alphas, dtype=C.dtype, device=C.device).reciprocal()

@@ -327,21 +327,11 @@ def register(name: str, factory: Factory) -> None:
 
 
 class ReadoutChoice(NamedTuple):
-    """A read-out with its settings; what it does not need it ignores.
+    """A read-out with its settings; what it does not need it ignores."""
 
-    Attributes
-    ----------
-    readout : str
-        A key of `READOUTS`.
-    n_components : int
-        Of subspaces.
-    ridge : float
-        Of discriminant, regression, quadratic and pairwise.
-    """
-
-    readout: str
-    n_components: int
-    ridge: float
+    readout: str  # A key of `READOUTS`
+    n_components: int  # Of subspaces
+    ridge: float  # Of discriminant, regression, quadratic and pairwise
 
 
 def read_out(network: ReduNet, name: str, n_components: int, ridge: float) -> Readout:

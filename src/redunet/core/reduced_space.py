@@ -25,20 +25,11 @@ at most 0.95³ = 0.86 of the time. MNIST, of whose pixels a twelfth is always 0,
 
 @dataclass(frozen=True, eq=False)
 class ReducedSpace:
-    """An orthonormal basis of the directions that some sample has.
-
-    Parameters
-    ----------
-    d : int
-    features : Tensor of shape (f,), int64
-        The features that are not zero in every sample.
-    basis : Tensor of shape (f, s), or None
-        Orthonormal columns over those features; None means the identity.
-    """
+    """An orthonormal basis of the directions that some sample has."""
 
     d: int
-    features: Tensor
-    basis: Tensor | None
+    features: Tensor  # (f,): the features that are not zero in every sample
+    basis: Tensor | None  # (f, s): orthonormal columns over those features; None means the identity
 
     @classmethod
     def of(cls, moments: ClassMoments, device: str = "cpu") -> ReducedSpace | None:
@@ -80,14 +71,7 @@ class ReducedSpace:
     def rows(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Samples within the space, and their parts outside of it.
 
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d)
-
-        Returns
-        -------
-        inside : Tensor of shape (n, s + 1)
-        outside : Tensor of shape (n, d)
+        Shapes: Z (n, d); returns inside (n, s + 1), outside (n, d).
         """
         if self.basis is not None and len(self.features) == self.d:  # nothing to pick out
             inside = Z @ self.basis

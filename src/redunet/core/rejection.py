@@ -47,26 +47,13 @@ logarithms. Chosen in the same way."""
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """xᵀ (I + α_j Σ_j)⁻¹ x of samples x = (z, 1)/√2, class by class.
+    """xᵀ (I + α_j Σ_j)⁻¹ x of samples x = (z, 1)/√2, class by class."""
 
-    Parameters
-    ----------
-    first : SecondMoments
-        Of the features z, without the constant.
-    means : Tensor of shape (k, s), float64
-        In the scale of the second moments.
-    coding : Coding
-        In as many dimensions as x has.
-    stacks : tuple of Stack
-        Of the classes in factors, B with Bᵀ B = I − P_j.
-    inverses : tuple of Tensor, or None
-        P_j of the other classes; None where they are computed each time, to save memory.
-    """
-
-    first: SecondMoments
-    means: Tensor
-    coding: Coding
-    stacks: tuple[Stack, ...]
+    first: SecondMoments  # Of the features z, without the constant
+    means: Tensor  # (k, s): in the scale of the second moments
+    coding: Coding  # In as many dimensions as x has
+    stacks: tuple[Stack, ...]  # Of the classes in factors, B with Bᵀ B = I − P_j
+    # P_j of the other classes; None where they are computed each time, to save memory
     inverses: tuple[Tensor, ...] | None
 
     @classmethod
@@ -80,15 +67,7 @@ class Residuals:
     ) -> Residuals:
         """Those of second moments and means, (k, d); matrices are kept where they fit the memory.
 
-        Parameters
-        ----------
-        first : SecondMoments
-        means : Tensor of shape (k, d)
-        counts : tuple of k int
-        eps : float
-            ε, the precision of the coding.
-        memory : int
-            Bytes.
+        Shapes: means (k, d).
         """
         coding = Coding(counts, first.n_features + 1, eps)
         within = first.inside(means.to(first.Sigma)).to(torch.float64)
@@ -99,14 +78,7 @@ class Residuals:
     def __call__(self, Z: Tensor) -> Tensor:
         """Residuals of samples.
 
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d)
-            On the unit sphere. A zero vector is taken for one that no class has anything of.
-
-        Returns
-        -------
-        Tensor of shape (n, k), float64, within [0, 1]
+        Shapes: Z (n, d); returns (n, k).
         """
         X = _with_constant(self.first.inside(Z))
         out = torch.ones(len(Z), self.first.n_classes, dtype=torch.float64, device=Z.device)
@@ -139,12 +111,7 @@ class Residuals:
         h̄ / (1 − h̄) · (h / h̄)^p with p = 1 / (1 − h̄), at most `STEEPEST`. The curve itself would
         send many samples of small classes beyond all bounds.
 
-        Returns
-        -------
-        residuals : Tensor of shape (k, m), float64
-            Of m samples of each class, from their own class.
-        weights : Tensor of shape (k, m), float64
-            Of sum 1, in proportion to the samples of each class.
+        Shapes: returns residuals (k, m), weights (k, m).
         """
         counts, k = self.coding.counts, len(self.coding.counts)
         n = max(DRAWN, DRAWN_PER_CLASS * k)
@@ -178,15 +145,7 @@ class Residuals:
 def quantiles(values: Tensor, weights: Tensor, levels: Tensor) -> Tensor:
     """Values that weighted ones are below with given probabilities, interpolated.
 
-    Parameters
-    ----------
-    values, weights : Tensor of the same shape
-    levels : Tensor of shape (m,)
-        Within [0, 1].
-
-    Returns
-    -------
-    Tensor of shape (m,)
+    Shapes: levels (m,); returns (m,).
     """
     order = values.flatten().argsort(stable=True)
     values, weights = values.flatten()[order], weights.flatten()[order]

@@ -33,26 +33,13 @@ _SUMMED = 2**26
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """Second moments of all classes, as matrices or as factors.
+    """Second moments of all classes, as matrices or as factors."""
 
-    Parameters
-    ----------
-    dense : tuple of g int
-        Indices, in the order of all labels, of the classes that have a matrix.
-    Sigma : Tensor of shape (g, s, s)
-        With s the dimension of the reduced space, or d where there is none.
-    stacks : tuple of Stack
-        The other classes.
-    space : ReducedSpace, default=None
-        What the moments lie within.
-    allocate : Allocate, default=in_memory
-        Memory for matrices of classes, also for those that are made of these.
-    """
-
-    dense: tuple[int, ...]
-    Sigma: Tensor
-    stacks: tuple[Stack, ...] = ()
-    space: ReducedSpace | None = None
+    dense: tuple[int, ...]  # Indices, in the order of all labels, of the classes that have a matrix
+    Sigma: Tensor  # (g, s, s): with s the dimension of the reduced space, or d where there is none
+    stacks: tuple[Stack, ...] = ()  # The other classes
+    space: ReducedSpace | None = None  # What the moments lie within
+    # Memory for matrices of classes, also for those that are made of these
     allocate: Allocate = in_memory
 
     @classmethod
@@ -192,28 +179,15 @@ class LazySecondMoments:
     """Second moments whose matrices are made of class moments each time, and not kept.
 
     That takes about as long as a copy, and saves one.
-
-    Parameters
-    ----------
-    moments : ClassMoments
-    dense : dict of int to label
-        The classes that have a matrix.
-    stacks : tuple of Stack
-        The others.
-    space, wide : ReducedSpace, or None
-        In the dtype, and in float64.
-    dtype : torch.dtype
-    device : str
-        Where each matrix is computed.
     """
 
     moments: ClassMoments
-    dense: dict[int, Label]
-    stacks: tuple[Stack, ...]
-    space: ReducedSpace | None
-    wide: ReducedSpace | None
+    dense: dict[int, Label]  # The classes that have a matrix
+    stacks: tuple[Stack, ...]  # The others
+    space: ReducedSpace | None  # In the dtype, and in float64
+    wide: ReducedSpace | None  # In the dtype, and in float64
     dtype: torch.dtype
-    device: str
+    device: str  # Where each matrix is computed
 
     @classmethod
     def of(cls, moments: ClassMoments, dtype: torch.dtype, device: str) -> LazySecondMoments:

@@ -35,20 +35,7 @@ def label_in_rounds(
 ) -> list[Label | None]:
     """Labels of samples, from the moments of labelled ones.
 
-    Parameters
-    ----------
-    moments : ClassMoments
-        Of at least one class.
-    vectors : Tensor of shape (n, d), float64
-        As they are learnt, in [-1, 1], in an order that depends on nothing but them.
-    eps : float
-        ε, the precision of the coding.
-    memory : int
-        Bytes that matrices of classes may take.
-
-    Returns
-    -------
-    list of n labels, None where no label is certain enough
+    Shapes: vectors (n, d).
     """
     n, Z = len(vectors), unit_rows(vectors)
     shares = torch.tensor(moments.counts, dtype=torch.float64) / sum(moments.counts)

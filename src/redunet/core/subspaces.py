@@ -27,27 +27,7 @@ def principal_subspaces(
 ) -> Iterator[tuple[int, Tensor, Tensor, float]]:
     """The principal subspace of each class.
 
-    Parameters
-    ----------
-    moments : SecondMoments
-    n_components : int
-        Dimension of each subspace. A class of lower numerical rank uses that:
-        eigenvectors of smaller eigenvalues are made of rounding, of the grid or
-        of the dtype.
-    n_values : int, default=n_components
-        How many eigenvalues to compute, at least ``n_components`` and at most d.
-    classes : collection of int, default=None
-        The indices of some classes; None means all.
-
-    Yields
-    ------
-    index : int
-        Of the class, in the order of the labels.
-    values : Tensor of shape (at most n_values,), float64
-        Leading eigenvalues, descending.
-    basis : Tensor of shape (d, r), float64
-        Orthonormal columns, leading first.
-    trace : float
+    Shapes: returns values (at most n_values,), basis (d, r).
     """
     least = moments.n_features * max(GRID_NOISE, torch.finfo(moments.dtype).eps)
     for j, values, vectors, trace in moments.eigenvectors(n_values or n_components, classes):
@@ -59,14 +39,6 @@ def principal_subspaces(
 class Subspaces:
     """Principal subspaces of classes, to look at.
 
-    Parameters
-    ----------
-    spectra : Tensor of shape (k, n), float64
-        The leading eigenvalues of each class's second moment, descending, as
-        shares of its trace.
-    bases : sequence of k Tensors of shape (d, r_j), float64
-        As from `principal_subspaces`.
-
     Examples
     --------
     >>> from redunet import ClassMoments
@@ -76,8 +48,10 @@ class Subspaces:
     [[0.0, 45.0], [45.0, 0.0]]
     """
 
+    # (k, n): the leading eigenvalues of each class's second moment, descending, as shares of its
+    # trace
     spectra: Tensor
-    bases: Sequence[Tensor]
+    bases: Sequence[Tensor]  # (d, r_j): as from `principal_subspaces`
 
     @classmethod
     def of(
@@ -87,15 +61,7 @@ class Subspaces:
         n_values: int,
         classes: Sequence[int] | None = None,
     ) -> Subspaces:
-        """Subspaces of second moments, on the CPU.
-
-        Parameters
-        ----------
-        moments, n_components, n_values
-            As for `principal_subspaces`.
-        classes : sequence of int, default=None
-            The indices of some classes; None means all.
-        """
+        """Subspaces of second moments, on the CPU."""
         chosen = range(moments.n_classes) if classes is None else classes
         row = {j: row for row, j in enumerate(chosen)}
         spectra = torch.zeros(len(row), n_values, dtype=torch.float64)
@@ -111,9 +77,7 @@ class Subspaces:
     def angles(self, i: int, j: int) -> Tensor:
         """Principal angles between the subspaces of two classes, in degrees, ascending.
 
-        Returns
-        -------
-        Tensor of shape (min(r_i, r_j),)
+        Shapes: returns (min(r_i, r_j),).
         """
         cosines = torch.linalg.svdvals(self.bases[i].mT @ self.bases[j])
         return torch.rad2deg(torch.acos(cosines.clamp(max=1)))
@@ -123,9 +87,7 @@ class Subspaces:
 
         90 where two subspaces are orthogonal, 0 where one lies in the other.
 
-        Returns
-        -------
-        Tensor of shape (k, k)
+        Shapes: returns (k, k).
         """
         ranks = [basis.shape[1] for basis in self.bases]
         everything = torch.cat(list(self.bases), dim=1)

@@ -23,22 +23,22 @@ import torch
 from torch import Tensor
 
 from redunet.core.allocation import on_device
-from redunet.core.covariance import class_means, covariance_of_sum, mean_variance, summed
+from redunet.core.covariance import (
+    LEAST_VARIANCE,
+    class_means,
+    covariance_of_sum,
+    mean_variance,
+    summed,
+)
 from redunet.core.linalg import add_identity, cholesky
 from redunet.core.moments import ClassMoments
 
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """z ↦ A z, up to length.
+    """z ↦ A z, up to length."""
 
-    Parameters
-    ----------
-    A : Tensor of shape (d, d), float64
-        Lower triangular.
-    """
-
-    A: Tensor
+    A: Tensor  # (d, d): lower triangular
 
     @classmethod
     def from_moments(
@@ -47,20 +47,11 @@ class Whitening:
         ridge: float,
         device: str = "cpu",
     ) -> Whitening:
-        """The map of given class moments.
-
-        Parameters
-        ----------
-        moments : ClassMoments
-        ridge : float
-            ρ as a share of the mean eigenvalue of W, tr W / d. Where nothing
-            varies within classes, W = 0 and A = I.
-        device : str, default="cpu"
-        """
+        """The map of given class moments."""
         means = class_means(moments, device)
         W = covariance_of_sum(summed(moments, device), means, moments.counts)
         mean = mean_variance(W)
-        if mean <= 0:
+        if mean <= LEAST_VARIANCE:
             return cls(torch.eye(moments.n_features, dtype=W.dtype, device=device))
         factor = cholesky(add_identity(W.div_(mean), ridge), "raise whitening")
         identity = torch.eye(len(W), dtype=W.dtype, device=W.device)
@@ -71,10 +62,7 @@ class Whitening:
     ) -> tuple[Tensor, Tensor]:
         """Second moments of all classes after the map, each of trace n_j, and their means.
 
-        Returns
-        -------
-        Sigma : Tensor of shape (k, d, d)
-        means : Tensor of shape (k, d)
+        Shapes: returns Sigma (k, d, d), means (k, d).
         """
         d, device = moments.n_features, str(self.A.device)
         Sigma = on_device(moments.allocate, (len(moments), d, d), dtype, device)

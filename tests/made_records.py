@@ -46,7 +46,6 @@ def a_run(seed: int, accuracies: Sequence[float], joint: bool = True) -> dict[st
             "average": 0.5,
             "decay": 0.25,
             "forgetting": 0.125,
-            "backward_transfer": -0.125,
         },
     }
 

@@ -14,11 +14,11 @@ from redunet_lab.ablation import ablation, check_variants
 from redunet_lab.closed_forms import CLOSED_FORMS
 from redunet_lab.datasets.dataset import Samples
 from redunet_lab.equivalence import joint_check
-from redunet_lab.experiment import FEATURES, Experiment, with_defaults
+from redunet_lab.experiment import FEATURES, Experiment
 from redunet_lab.methods import Method, names
-from redunet_lab.record import VERSION, method_rows, read_run, run_so_far
+from redunet_lab.record import experiment_record, method_rows, read_run, run_so_far
 from redunet_lab.runner import Entry, run
-from redunet_lab.streams import Task, described
+from redunet_lab.streams import Task
 from redunet_lab.vectors import Vectors
 
 _SHARED = {*FEATURES, "data", "train_per_class", "test_per_class", "label", "test", "shuffle"}
@@ -168,8 +168,6 @@ class Comparison:
         for key in names():
             for path in sorted((self.out / key).glob("seed-*/record.json")):
                 record = read_run(path)
-                wanted = Method.of(key, self.experiment).run_settings((), 0)
-                record["settings"] = with_defaults(record["settings"], wanted)
                 records[key, record["settings"]["seed"]] = record
         return records
 
@@ -210,24 +208,25 @@ class Comparison:
                 ablations += [one["ablation"] for one in finished if "ablation" in one]
         runs = [one for row in rows for one in row["runs"]]
         dates = [one["date"] for one in runs if "date" in one]
-        return {
-            "kind": "experiment",
-            "version": VERSION,
-            "what": what,
-            "command": self._commands(command),
-            "data": self.experiment.data,
-            "title": self.experiment.title,
-            "recipe": self.experiment.recipe,
-            "stream": described(tasks),
-            **({"split": split} if (split := getattr(self.data, "split", None)) else {}),
-            "methods": rows,
-            "missing": missing,
-            **({"doubts": doubts} if (doubts := self.experiment.diagnostics(self.data)) else {}),
-            **({"ablation": ablations[0]} if ablations else {}),
+        if (split := getattr(self.data, "split", None)) is not None:
+            more["split"] = split
+        if diagnostics := self.experiment.diagnostics(self.data):
+            more["doubts"] = diagnostics
+        if ablations:
+            more["ablation"] = ablations[0]
+        more |= {key: one[key] for one in runs[:1] for key in ("machine", "versions") if key in one}
+        return experiment_record(
+            what,
+            self._commands(command),
+            self.experiment.data,
+            self.experiment.title,
+            tasks,
+            rows,
+            recipe=self.experiment.recipe,
+            missing=missing,
             **more,
-            "date": max(dates, default=None),
-            **{key: one[key] for one in runs[:1] for key in ("machine", "versions") if key in one},
-        }
+            date=max(dates, default=None),
+        )
 
 
 def check_alike(runs: Mapping[Path, Mapping[str, Any]]) -> None:

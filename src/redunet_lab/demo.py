@@ -19,9 +19,8 @@ from redunet_lab.datasets import Samples, load
 from redunet_lab.equivalence import file_hash, joint_check
 from redunet_lab.experiment import Experiment
 from redunet_lab.methods import Method
-from redunet_lab.record import VERSION, bytes_by_kind, method_rows
+from redunet_lab.record import bytes_by_kind, experiment_record, method_rows
 from redunet_lab.runner import Entry, evaluated
-from redunet_lab.streams import described
 from redunet_lab.vectors import Vectors
 
 FORGOTTEN = 3
@@ -63,24 +62,21 @@ def run_demo(out: Path, workers: int | None = None, progress: Progress = silent)
     }
     others = digits.y_train != FORGOTTEN
     never = ReduNetClassifier().fit(digits.x_train[others], digits.y_train[others])
-    record = {
-        "kind": "experiment",
-        "version": VERSION,
-        "what": "redunet demo: five tasks of two classes on scikit-learn's digits",
-        "command": "redunet demo",
-        "data": "digits",
-        "title": "digits",
-        "stream": described(tasks),
-        "methods": method_rows(method.about(settings), [run], n_tasks=len(tasks)),
-        "seconds": round(time.perf_counter() - start, 1),
-        "forget": {
+    record = experiment_record(
+        "redunet demo: five tasks of two classes on scikit-learn's digits",
+        "redunet demo",
+        "digits",
+        "digits",
+        tasks,
+        method_rows(method.about(settings), [run], n_tasks=len(tasks)),
+        seconds=round(time.perf_counter() - start, 1),
+        forget={
             "class": FORGOTTEN,
             "before": file_hash(model),
             "after": file_hash(copy.deepcopy(model).forget([FORGOTTEN])),
             "never_seen": file_hash(never),
         },
-        **environment(),
-    }
+    )
     if workers is not None:
         progress("the same by workers", 1.0)
         record["workers"] = _by_workers(workers, digits.x_train, digits.y_train)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -185,13 +185,6 @@ class Experiment:
 
 def _with_file(plan: Plan, config: Path | None) -> Plan:
     return plan.changed_by_file(config) if config else plan
-
-
-def with_defaults(recorded: Mapping[str, Any], wanted: Container[str]) -> dict[str, Any]:
-    """Recorded settings, with those wanted that were added since, at their defaults."""
-    defaults = Plan().to_dict()
-    recorded = Plan.renamed(recorded)
-    return {**recorded, **{k: v for k, v in defaults.items() if k in wanted and k not in recorded}}
 
 
 def settings_help() -> str:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet.environment import environment
 from redunet.estimators.settings import resolve_device
 from redunet.progress import Progress, silent
 from redunet_lab import report
 from redunet_lab.equivalence import file_hash
 from redunet_lab.experiment import Experiment
-from redunet_lab.record import VERSION
+from redunet_lab.record import experiment_record
 from redunet_lab.streams import described, pooled
 
 
@@ -53,17 +52,15 @@ def learn_in_orders(
         rows.append(
             {"seed": seed, "tasks": classes, "sha256": file_hash(model), "seconds": seconds}
         )
-    record = {
-        "kind": "experiment",
-        "version": VERSION,
-        "what": f"{experiment.title} learnt in {len(rows)} orders of its classes",
-        "command": command,
-        "data": experiment.data,
-        "title": experiment.title,
-        "recipe": experiment.recipe,
-        "stream": described(own),
-        "methods": [],
-        "orders": {
+    record = experiment_record(
+        f"{experiment.title} learnt in {len(rows)} orders of its classes",
+        command,
+        experiment.data,
+        experiment.title,
+        own,
+        [],
+        recipe=experiment.recipe,
+        orders={
             "features_learnt_from_data": features is not None and features.learnt_from_data,
             "n_features": n_features,
             "samples": samples,
@@ -72,7 +69,6 @@ def learn_in_orders(
             "settings": {**experiment.stream_settings, **experiment.model_settings},
             "rows": rows,
         },
-        **environment(),
-    }
+    )
     report.write(record, out)
     return record

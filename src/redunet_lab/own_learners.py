@@ -7,16 +7,16 @@ import inspect
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.progress import Progress, silent
 from redunet_lab import report
-from redunet_lab.record import VERSION, method_rows, plain
+from redunet_lab.record import experiment_record, method_rows, plain
 from redunet_lab.runner import Entry, Learner, resumable, run
 from redunet_lab.streams import described
 
@@ -73,20 +73,18 @@ def run_learners(
     """
     if not learners or not tasks:
         raise SettingsError("expected at least one learner and one task, got none")
-    if out is not None:
-        return _run_learners(learners, tasks, Path(out), what, data, progress)
-    with tempfile.TemporaryDirectory() as folder:
-        return _run_learners(learners, tasks, Path(folder), what, data, progress)
+    with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
+        rows = _rows(learners, tasks, Path(folder), progress)
+        record = experiment_record(what, None, data, data, tasks, rows)
+        if out is not None:
+            report.write(record, Path(out))
+        return record
 
 
-def _run_learners(
-    learners: Mapping[str, Learner],
-    tasks: Sequence[Any],
-    out: Path,
-    what: str,
-    data: str,
-    progress: Progress,
-) -> dict[str, Any]:
+def _rows(
+    learners: Mapping[str, Learner], tasks: Sequence[Any], out: Path, progress: Progress
+) -> list[dict[str, Any]]:
+    """The rows of all learners in a record, each run in a folder of its own."""
     classes = sorted({label for task in tasks for label in task.classes})
     rows: list[dict[str, Any]] = []
     for index, (name, learner) in enumerate(learners.items()):
@@ -108,19 +106,7 @@ def _run_learners(
             "changed": {},
         }
         rows += method_rows(about, [record], n_tasks=len(tasks))
-    whole = {
-        "kind": "experiment",
-        "version": VERSION,
-        "what": what,
-        "command": None,
-        "data": data,
-        "title": data,
-        "stream": described(tasks),
-        "methods": rows,
-        **environment(),
-    }
-    report.write(whole, out)
-    return whole
+    return rows
 
 
 @dataclass

@@ -11,29 +11,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
 
 from redunet.environment import environment
 from redunet.errors import SettingsError
 from redunet.estimators.model_file import is_of_moments
 from redunet.safety.files import write_bytes
-from redunet_lab import metrics
-from redunet_lab.experiment import with_defaults
+from redunet_lab.streams import described
 
 VERSION = 2
 """Of the form of all records."""
 
-_OF_A_RUN = (
-    "joint",
-    "rates",
-    "n_features",
-    "calibration_error",
-    "seconds",
-    "peak_memory_bytes",
-    "peak_device_memory_bytes",
-    "date",
-    "machine",
-    "versions",
-)
+_OF_TASKS_AND_READINGS = ("settings", "tasks", "kind", "version", "ablation")
+"""Entries of the record of a run that the record of an experiment has elsewhere."""
 
 
 def plain(values: Any) -> Any:
@@ -47,17 +38,37 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     write_bytes(path, text.encode() + b"\n")
 
 
-def run_so_far(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a run to continue, or a new one; one with other settings is an error.
+def experiment_record(
+    what: str,
+    command: str | None,
+    data: str,
+    title: str,
+    tasks: Sequence[Any],
+    methods: Sequence[Any],
+    **more: Any,
+) -> dict[str, Any]:
+    """The record of an experiment over a stream."""
+    return {
+        "kind": "experiment",
+        "version": VERSION,
+        "what": what,
+        "command": command,
+        "data": data,
+        "title": title,
+        "stream": described(tasks),
+        "methods": methods,
+        **environment(),
+        **more,
+    }
 
-    A setting that an older record does not have counts as its default.
-    """
+
+def run_so_far(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a run to continue, or a new one; one with other settings is an error."""
     if not path.exists():
         start = {"kind": "run", "version": VERSION, "settings": settings, **environment()}
         return {**start, "tasks": [], "peak_memory_bytes": 0}
     record = read_run(path)
-    known = with_defaults(record["settings"], settings)
-    record["settings"] = known
+    known = record["settings"]
     changed = sorted(k for k in {*known, *settings} if known.get(k) != settings.get(k))
     if changed:
         raise SettingsError(
@@ -91,10 +102,8 @@ def method_rows(
     """The rows of a method in the record of an experiment, one for each of its readings."""
     rows = []
     for index, reading in enumerate(runs[0]["tasks"][-1]["readings"]):
-        of_reading = [_run_row(run, reading, n_tasks, with_costs=index == 0) for run in runs]
-        last = [run["tasks"][-1]["readings"][reading].get("confusion") for run in runs]
-        confusion = metrics.summed_confusion(last)
-        kept = [(run["tasks"][-1].get("bytes") or {}).get("exemplars", 0) for run in runs]
+        last = [run["tasks"][-1] for run in runs]
+        counted = summed_confusion([task["readings"][reading].get("confusion") for task in last])
         named: dict[str, Any] = {}
         if readings and reading in readings:
             components = {"n_components": readings[reading]}
@@ -103,9 +112,9 @@ def method_rows(
             {
                 **about,
                 **named,
-                "raw_data_kept": any(kept),
-                **({"confusion": confusion} if confusion else {}),
-                "runs": of_reading,
+                "raw_data_kept": any((t.get("bytes") or {}).get("exemplars", 0) for t in last),
+                **({"confusion": counted} if counted else {}),
+                "runs": [_run_row(run, reading, n_tasks, with_costs=index == 0) for run in runs],
             }
         )
     return rows
@@ -118,29 +127,55 @@ def _run_row(
     tasks = []
     for row in run["tasks"]:
         measured = {k: v for k, v in row["readings"][reading].items() if k != "confusion"}
-        shared = ("seconds", "bytes", "joint") if with_costs else ()
-        tasks.append({**measured, **{key: row[key] for key in shared if key in row}})
+        shared = {k: v for k, v in row.items() if k != "readings"} if with_costs else {}
+        tasks.append({**measured, **shared})
+    costs = {k: v for k, v in run.items() if k not in _OF_TASKS_AND_READINGS}
     return {
         "seed": run["settings"].get("seed", 0),
         "tasks": tasks,
         "summary": summary(tasks) if len(tasks) == n_tasks else {"last": tasks[-1]["accuracy"]},
-        **({key: run[key] for key in _OF_A_RUN if key in run} if with_costs else {}),
+        **(costs if with_costs else {}),
     }
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Metrics over the stream, from the accuracies after each task."""
+    """Measures over the stream, from the accuracies after each task.
+
+    Forgetting is the mean, over all tasks but the last, of the best accuracy before the last task
+    minus the final one; decay is the accuracy after the first task minus that after the last.
+
+    Examples
+    --------
+    >>> by_task = [[1.0], [0.75, 1.0], [0.5, 0.875, 1.0]]
+    >>> rows = [{"accuracy": sum(a) / len(a), "accuracy_by_task": a} for a in by_task]
+    >>> summary(rows)["forgetting"], round(summary(rows)["decay"], 4)
+    (0.3125, 0.2083)
+    """
     seen = [row["accuracy"] for row in rows]
-    matrix = np.full((len(rows), len(rows)), np.nan)
-    for index, row in enumerate(rows):
-        matrix[index, : index + 1] = row["accuracy_by_task"]
+    *before, final = [row["accuracy_by_task"] for row in rows]
+    lost = [max(row[task] for row in before[task:]) - final[task] for task in range(len(before))]
     return {
         "last": seen[-1],
-        "average": metrics.average_incremental_accuracy(seen),
-        "decay": metrics.decay(seen),
-        "forgetting": metrics.forgetting(matrix),
-        "backward_transfer": metrics.backward_transfer(matrix),
+        "average": float(np.mean(seen)),
+        "decay": seen[0] - seen[-1],
+        "forgetting": float(np.mean(lost)) if lost else 0.0,
     }
+
+
+def confusion(true: NDArray[Any], given: NDArray[Any]) -> dict[str, Any]:
+    """How many samples of each class were given each label."""
+    labels = np.union1d(true, given)
+    counts = confusion_matrix(true, given, labels=labels)
+    return {"labels": labels.tolist(), "counts": counts.tolist()}
+
+
+def summed_confusion(confusions: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """Confusions of several runs as one; None where one of them is not known."""
+    known = [one for one in confusions if one is not None]
+    if len(known) < len(confusions) or any(one["labels"] != known[0]["labels"] for one in known):
+        return None
+    counts = np.sum([one["counts"] for one in known], axis=0)
+    return {"labels": known[0]["labels"], "counts": counts.tolist()}
 
 
 def bytes_by_kind(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -18,9 +18,9 @@ from redunet.errors import ReduNetError
 from redunet.estimators import storage
 from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder
-from redunet_lab import metrics
 from redunet_lab.record import (
     bytes_by_kind,
+    confusion,
     peak_device_memory,
     peak_memory,
     run_so_far,
@@ -174,7 +174,7 @@ def evaluated(
         if name in without:
             rows[name]["no_layers_accuracy"] = float(np.mean(without[name] == y_test))
         if last and len({*y_test.tolist()}) <= _MOST_CONFUSED:
-            rows[name]["confusion"] = metrics.confusion(y_test, labels)
+            rows[name]["confusion"] = confusion(y_test, labels)
     return {"readings": rows, "seconds": taken}
 
 

@@ -204,20 +204,3 @@ def test_a_record_of_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
     (tmp_path / "record.json").write_text("not a record")
     with pytest.raises(SettingsError, match="cannot be read"):
         over(network(), tasks, tmp_path)
-
-
-def test_a_record_from_before_a_setting_was_there_is_taken_up(tmp_path: Path) -> None:
-    tasks, _ = stream()
-    whole = over(network(), tasks, tmp_path / "a")
-    with pytest.raises(StopError):
-        over(network(), tasks, tmp_path / "b", progress=stopping("task 3 of 5"))
-    path = tmp_path / "b" / "record.json"
-    record = json.loads(path.read_text())
-    for key in ("mirrored", "whitening"):
-        del record["settings"][key]
-    record["settings"]["root"] = record["settings"].pop("sqrt")  # as it was called
-    path.write_text(json.dumps(record))
-    other = PLAN.changed({"mirrored": True})
-    with pytest.raises(SettingsError, match="record of a run with another mirrored: name another"):
-        over(network(other), tasks, tmp_path / "b", other.to_dict())
-    assert numbers(over(network(), tasks, tmp_path / "b")) == numbers(whole)

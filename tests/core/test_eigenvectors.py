@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
-from redunet import ReduNetClassifier
 from redunet.core import eigenvectors
 from redunet.core.eigenvectors import top_eigenvectors
-from tests.conftest import classes_on_subspaces
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -73,24 +69,3 @@ def test_otherwise_all_are_computed(
     values, vectors = top_eigenvectors(A, N)
     assert torch.equal(values, exact.flip(0)[:N])
     assert torch.equal(vectors, every.flip(1)[:, :N])
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_labels_stay_as_they_are(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = classes_on_subspaces(k=3, d=256, per_class=300, rank=6, noise=0.05)
-    model = ReduNetClassifier(n_layers=2, n_components=6, dtype=dtype).fit(X[:600], y[:600])
-    exact = model.decision_function(X[600:])
-    used = []
-    by_products = eigenvectors._by_products
-
-    def counted(A: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
-        found = by_products(A, n)
-        used.append(found is not None)
-        return found
-
-    monkeypatch.setattr(eigenvectors, "_LARGE", 64)
-    monkeypatch.setattr(eigenvectors, "_by_products", counted)
-    found = clone(model).fit(X[:600], y[:600]).decision_function(X[600:])
-    assert used == [True] * 3
-    assert np.allclose(found, exact, atol=1e-12 if dtype == "float64" else 1e-6)
-    assert np.array_equal(found.argmax(axis=1), exact.argmax(axis=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import pickle
 from fractions import Fraction
@@ -22,7 +21,7 @@ from redunet.core.exact_columns import Columns, compress, most_columns
 from redunet.core.grid import GRID, on_grid, unit_rows
 from redunet.core.moment import MAX_COUNT, Moment
 from redunet.core.moments import ClassMoments
-from redunet.core.residues import PRIMES, fits, integers, product, reduce_, residues
+from redunet.core.residues import PRIMES, fits, integers, product, residues
 from redunet.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -92,15 +91,6 @@ def test_remainders_give_integers_back(values: list[int]) -> None:
     assert fits(R)
 
 
-@pytest.mark.parametrize("value", [2**53 - 2**22, -(2**53) + 2**22, PRIMES[0] * 2**30, 2**52 + 1])
-def test_remainders_of_the_largest_sums(value: int) -> None:
-    for offset, index in itertools.product(range(-3, 4), range(3)):
-        x = value - abs(offset) if value > 0 else value + abs(offset)
-        [r] = reduce_(torch.full((3, 1), float(x), dtype=torch.float64))[index].tolist()
-        assert (int(r) - x) % PRIMES[index] == 0
-        assert abs(r) <= 2**21
-
-
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 3000])
 def test_products_of_the_largest_remainders_are_exact(n: int) -> None:
     sign = torch.randint(0, 2, (3, 2, n), generator=torch.Generator().manual_seed(n)) * 2.0 - 1
@@ -110,11 +100,6 @@ def test_products_of_the_largest_remainders_are_exact(n: int) -> None:
         mine = product(A, A.mT).tolist()
         for one, other, q in zip(exact, mine, PRIMES, strict=True):
             assert [[x % q for x in row] for row in one] == [[x % q for x in row] for row in other]
-
-
-def test_what_64_bits_do_not_hold_is_noticed() -> None:
-    too_large = residues(torch.tensor([2**62])) * 4  # 2⁶⁴
-    assert not fits(reduce_(too_large))
 
 
 # One matrix
@@ -156,15 +141,6 @@ def test_entries_as_large_as_they_can_be(n: int) -> None:
     assert in_one_form(held, S)
 
 
-def test_nothing_is_held_by_no_columns() -> None:
-    for d in (1, 2, 9):
-        S = torch.zeros(d, d, dtype=torch.int64)
-        held = compress(S, S.diagonal())
-        assert held is not None
-        assert held.rank == 0
-        assert in_one_form(held, S)
-
-
 def two_squares(n: int) -> tuple[int, int]:
     return next((a, b) for a in range(1, n) if (b := math.isqrt(n - a * a)) and a * a + b * b == n)
 
@@ -180,16 +156,6 @@ def test_an_unlucky_prime_takes_a_later_column() -> None:
         assert held is not None
         assert held.pivots.tolist() == [1, 2]
         assert in_one_form(held, S)
-
-
-def test_where_no_later_column_can_join_the_matrix_is_held_whole() -> None:
-    a, b = two_squares(PRIMES[0])
-    X = torch.tensor([[a, 0, 0, 0, 0], [b, 0, 0, 0, 0]])
-    S = X.mT @ X
-    assert compress(S, S.diagonal()) is None
-    moment = Moment(2, X.sum(dim=0), S, rank_at_most=2)
-    assert moment.columns is None
-    assert torch.equal((moment + moment).second_moment, 2 * S)
 
 
 def test_a_matrix_that_has_the_rank_modulo_the_primes_only() -> None:
@@ -355,22 +321,6 @@ def test_sums_have_the_bits_of_moments_that_were_never_saved(rank: int, n: int) 
         assert torch.equal(summed(moments), summed(never))
 
 
-def test_many_samples_of_low_rank_are_held_by_columns_too() -> None:
-    X = samples(30, 4, 200, 10, 3)
-    moments = table(X, [0] * 200)
-    held = moments[0].columns
-    assert held is not None
-    assert held.rank == 4
-    assert_holds(moments, X, [0] * 200)
-
-
-def test_a_class_that_was_never_learnt_so_is_not_withdrawn() -> None:
-    X = samples(20, 20, 6, 0, 5)
-    moments = table(X[:5], [0] * 5)
-    with pytest.raises(DataError, match="leaves moments that no samples have"):
-        moments - table(X[5:], [0])
-
-
 def test_copies_and_pickles_are_equal() -> None:
     X = samples(20, 20, 20, 0, 6)
     moments = table(X, [0] * 4 + [1] * 16)
@@ -379,14 +329,6 @@ def test_copies_and_pickles_are_equal() -> None:
         assert other == moments
         assert_holds(other, X, [0] * 4 + [1] * 16)
     assert moments.select([0]) != ClassMoments(20, {0: moments[1]})
-
-
-def test_a_class_takes_the_numbers_that_symmetry_leaves() -> None:
-    X = samples(20, 20, 20, 0, 6)
-    tensors = table(X, [0] * 4 + [1] * 16).to_tensors()
-    assert tensors["n_columns"].tolist() == [4, 20]
-    assert len(tensors["pivots"]) == 4
-    assert len(tensors["second_moments"]) == (4 * 20 - 6) + 210
 
 
 # Factors

@@ -57,18 +57,6 @@ def test_scaling_by_a_power_of_two_changes_no_bit(exponent: int) -> None:
     assert torch.equal(unit_rows(X * 2.0**exponent), unit_rows(X))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_threads_change_no_bit(threads: int) -> None:
-    X = rows(2000, 784)
-    expected = unit_rows(X)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        assert torch.equal(unit_rows(X), expected)
-    finally:
-        torch.set_num_threads(before)
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     hnp.arrays(
@@ -90,13 +78,6 @@ def test_any_finite_row_comes_to_unit_length_in_any_company(X: np.ndarray) -> No
         norm = math.sqrt(sum(value * value for value in scaled))
         exact = [float(value) / norm for value in scaled]
         np.testing.assert_allclose(result.numpy(), exact, rtol=0, atol=1e-13)
-
-
-def test_the_grid_is_that_of_plain_division() -> None:
-    X = rows(2000, 201)
-    plain = X.numpy() / np.linalg.norm(X.numpy(), axis=1, keepdims=True)
-    np.testing.assert_allclose(unit_rows(X).numpy(), plain, rtol=1e-14, atol=0)
-    assert np.array_equal((unit_rows(X) * GRID).round().numpy(), np.round(plain * GRID))
 
 
 def test_whole_pixels_have_exact_norms() -> None:

@@ -16,7 +16,6 @@ from redunet.core.linalg import (
     mirror_,
     spd_inverse,
     spd_inverse_,
-    stacks,
 )
 from redunet.errors import NumericalError
 
@@ -114,10 +113,6 @@ def test_the_lower_triangle_of_a_product(d: int) -> None:
     mirrored = mirror_(got.clone())
     assert torch.equal(mirrored.tril(), got.tril())
     assert torch.equal(mirrored, mirrored.mT)
-
-
-def test_a_cpu_treats_one_matrix_at_a_time() -> None:
-    assert list(stacks(torch.empty(3, 2, 2))) == [slice(0, 1), slice(1, 2), slice(2, 3)]
 
 
 @settings(max_examples=60)

@@ -42,21 +42,6 @@ def test_other_threads_stay_as_many_as_they_were() -> None:
     assert new == [3]
 
 
-def test_one_part_is_done_here_with_all_threads() -> None:
-    here = threading.get_ident()
-    assert on_threads(lambda _: (threading.get_ident(), torch.get_num_threads()), [0]) == [
-        (here, 3)
-    ]
-    assert on_threads(lambda part: part, []) == []
-
-
-def test_within_a_part_there_are_no_more_threads() -> None:
-    def inner(_: int) -> set[int]:
-        return set(on_threads(lambda _: threading.get_ident(), range(4)))
-
-    assert [len(idents) for idents in on_threads(inner, range(3))] == [1, 1, 1]
-
-
 def test_calls_from_many_threads_leave_the_number_as_it_was() -> None:
     results: list[list[int]] = []
     callers = [
@@ -110,6 +95,7 @@ print("whole")
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_threads_start_leaves_none_of_them_waiting() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60

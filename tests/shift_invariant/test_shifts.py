@@ -379,3 +379,24 @@ def test_drawn_samples_have_the_moments_they_are_drawn_from() -> None:
     for j in (0, 1):
         found = Z[classes == j].mT @ Z[classes == j] / 20_000
         assert (found - matrix(layout, moments[j].blocks()) / 30 / layout.n).abs().max() < 0.04
+
+
+def test_forged_correlations_are_refused_in_one_line() -> None:
+    X = torch.randn(6, 12)
+    for layout in (Layout(3, (4,)), Layout(2, (2, 3)), Layout(12, (1,)), Layout(1, (12,))):
+        shifts = ShiftMoments(layout).update(X, ["ant"] * 6)
+        shifts.check_values(None)
+        good = shifts.to_tensors()
+        assert ShiftMoments.from_tensors(["ant"], good) == shifts
+        for name, place, value in (
+            ("sums", 0, 1),
+            ("sums", 0, 2**40),
+            ("correlations", 0, 1),
+            ("correlations", -1, 2**43),
+            ("correlations", -1, -(2**63) + 2**50),
+        ):
+            bad = {key: tensor.clone() for key, tensor in good.items()}
+            bad[name].view(-1)[place] += value
+            with pytest.raises(DataError, match="class 'ant': expected") as caught:
+                ShiftMoments.from_tensors(["ant"], bad)
+            assert "\n" not in str(caught.value)

@@ -2,8 +2,8 @@
 
 A class is given by the columns that hold its second moment, or by all d of them, row after row and
 without the entries that symmetry repeats: of the rows that belong to a column, those above the
-diagonal. Of r columns that leaves r d − r (r − 1) / 2 entries; of all d, the lower triangle. Where
-all classes are held whole, there is nothing to say about columns, and nothing is said.
+diagonal. Of r columns that leaves r d − r (r − 1) / 2 entries; of all d, the lower triangle.
+Column indices are saved only if there are low-rank classes.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def pack(table: Sequence[Moment], allocate: Allocate = in_memory) -> dict[str, T
     Returns
     -------
     dict with int64 tensors
-        ``counts`` (k,), ``sums`` (k, d) and ``second_moments`` (k, d(d+1)/2) where all classes are
-        held whole. Otherwise also ``n_columns`` (k,), of which d means all, and ``pivots``, the
-        places of the columns of one class after the other, of those that have fewer than d;
+        ``counts`` (k,), ``sums`` (k, d) and ``second_moments`` (k, d(d+1)/2). If there are
+        low-rank classes, also ``n_columns`` (k,), of which d means all, and ``pivots``, the
+        indices of the columns of one class after the other, of those that have fewer than d;
         then ``second_moments`` has one dimension, the entries of one class after the other.
     """
-    d, held = len(table[0].sum), [moment.columns for moment in table]
-    n_columns = [d if columns is None else columns.rank for columns in held]
+    d, low_rank = len(table[0].sum), [moment.columns for moment in table]
+    n_columns = [d if columns is None else columns.rank for columns in low_rank]
     sizes = [size_of_columns(d, r) for r in n_columns]
     entries = allocate((sum(sizes),), dtype=torch.int64)
     parts = torch.split(entries, sizes)
-    for moment, columns, part in zip(table, held, parts, strict=True):
+    for moment, columns, part in zip(table, low_rank, parts, strict=True):
         if columns is None:
             part.copy_(moment.second_moment[_needed(d, torch.arange(d))])
         else:
             part.copy_(columns.columns[_needed(d, columns.pivots)])
-    pivots = [columns.pivots for columns in held if columns is not None]
+    pivots = [columns.pivots for columns in low_rank if columns is not None]
     counts = torch.tensor([moment.count for moment in table])
     tensors = {"counts": counts, "sums": torch.stack([moment.sum for moment in table])}
     if not pivots:
@@ -68,8 +68,8 @@ def pack(table: Sequence[Moment], allocate: Allocate = in_memory) -> dict[str, T
 def unpack(tensors: Mapping[str, Tensor]) -> Iterator[Moment]:
     """The classes that `pack` gave, all checked, also that samples can have such moments.
 
-    Tensors without ``n_columns`` may be those of a class that is to be held by columns: until
-    version 2, all files were such.
+    Tensors without ``n_columns`` may have low-rank classes too: until version 2, all files were
+    such.
     """
     with_columns = "n_columns" in tensors
     if any(tensors[name].dtype != torch.int64 for name in (NAMES if with_columns else FIRST_NAMES)):
@@ -98,9 +98,9 @@ def _moments(
     counts: list[int], sums: Tensor, ranks: list[int], pivots: Tensor, entries: Tensor
 ) -> Iterator[Moment]:
     d = sums.shape[1]
-    places = torch.split(pivots, [r if r < d else 0 for r in ranks])
+    indices = torch.split(pivots, [r if r < d else 0 for r in ranks])
     parts = torch.split(entries, [size_of_columns(d, r) for r in ranks])
-    for count, total, r, own, part in zip(counts, sums, ranks, places, parts, strict=True):
+    for count, total, r, own, part in zip(counts, sums, ranks, indices, parts, strict=True):
         columns = _columns(d, own if r < d else torch.arange(d), part)
         if r == d:
             moment = Moment(count, total.clone(), columns)
@@ -111,29 +111,6 @@ def _moments(
             moment = Moment(count, total.clone(), held)
             check_columns(count, total, held, expansion)
         yield moment
-
-
-def parts_of(moment: Moment) -> tuple[Tensor, ...]:
-    """One class as it is held now: to whom it is sent, nothing has to be found out or checked.
-
-    Returns
-    -------
-    tuple of Tensor, int64
-        The sum, (d,), and the lower triangle of the second moment, (d(d+1)/2,); or the sum and
-        the pivots, columns and diagonal of `Columns`.
-    """
-    storage, d = moment.storage, len(moment.sum)
-    if isinstance(storage, Columns):
-        return moment.sum, storage.pivots, storage.columns, storage.diagonal
-    return moment.sum, storage[_needed(d, torch.arange(d))]
-
-
-def of_parts(count: int, total: Tensor, *held: Tensor) -> Moment:
-    """The class of a count and of what `parts_of` gave."""
-    if len(held) == 1:
-        d = len(total)
-        return Moment(count, total, _columns(d, torch.arange(d), held[0]))
-    return Moment(count, total, Columns(*held))
 
 
 def size_of_columns(d: int, r: int) -> int:
@@ -150,9 +127,9 @@ def _needed(d: int, pivots: Tensor) -> Tensor:
 
 def _columns(d: int, pivots: Tensor, entries: Tensor) -> Tensor:
     """Columns, (d, r), of their entries."""
-    places = pivots.tolist()
-    if places != sorted({*places} & {*range(d)}):
-        raise DataError("expected columns by their places in order")
+    indices = pivots.tolist()
+    if indices != sorted({*indices} & {*range(d)}):
+        raise DataError("expected columns by their indices in order")
     columns = torch.zeros(d, len(pivots), dtype=torch.int64)
     columns[_needed(d, pivots)] = entries
     columns[pivots] += columns[pivots].tril(-1).mT

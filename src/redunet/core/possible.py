@@ -21,15 +21,12 @@ from torch import Tensor
 from redunet.core.exact_columns import Columns, Expansion
 from redunet.core.grid import GRID
 from redunet.core.linalg import is_semidefinite, is_surely_definite
-from redunet.core.residues import BLOCK, Elimination, indices, residues
+from redunet.core.residues import residues
 from redunet.errors import DataError
 
-FACTORED = 2**10
+_FACTORED = 2**10
 """Features of a block that is factorised: of twice as many it takes four times as long for each
 entry, and longer than to read them from a file."""
-
-RANKED = 2**8
-"""Most features of which ranks are computed: of twice as many it takes longer than all the rest."""
 
 _MARGIN = 2.0**-48
 """S_ij / √(S_ii S_jj) in float64 is within this of what it is: six roundings of 2⁻⁵³ each, with
@@ -39,7 +36,7 @@ _NOTHING = 2.0**-200
 """In place of a diagonal entry of 0, so that anything beside it is far too large."""
 
 
-def check(count: int, total: Tensor, S: Tensor, factored: int = FACTORED) -> None:
+def check(count: int, total: Tensor, S: Tensor, factored: int = _FACTORED) -> None:
     """Raise a DataError unless samples can have these moments, as far as the conditions tell.
 
     Parameters
@@ -57,37 +54,35 @@ def check(count: int, total: Tensor, S: Tensor, factored: int = FACTORED) -> Non
     _check_pairs(S)
     for start in range(0, d, factored):
         _check_definite(count, total, S, slice(start, min(start + factored, d)))
-    if count <= d <= RANKED:
-        _check_rank(count, total, S)
-    elif count < min(d, factored):  # where it is regular, a block of more features has their rank
+    if count < min(d, factored):  # where it is regular, a block of more features has their rank
         largest = S.diagonal().topk(count + 1).indices
         if is_surely_definite(S[largest][:, largest].to(torch.float64)):
             raise _rank_above(count)
 
 
-def check_columns(count: int, total: Tensor, held: Columns, expansion: Expansion) -> None:
-    """As `check`, of a second moment that is held by columns, for which rank and sums are exact.
+def check_columns(count: int, total: Tensor, columns: Columns, expansion: Expansion) -> None:
+    """As `check`, of a second moment that is stored by columns: rank and sums are checked exactly.
 
     Parameters
     ----------
     count, total
         As for `check`.
-    held : Columns
+    columns : Columns
     expansion : Expansion
         Of the columns with one row more, the entries of ``total`` at the pivots.
     """
     d = len(total)
-    check_rank_of(held, count)
+    check_rank_of(columns, count)
     # As S = XᵀX and s = Xᵀ1, s = C B⁻¹ s_p. With independent samples also n = s_pᵀ B⁻¹ s_p.
     border = expansion.residues(slice(d, d + 1), slice(None))[:, 0]
     wanted = residues(torch.cat([total, total.new_tensor([count])]))
     differs = ((border - wanted) != 0).any(dim=0)
-    if held.rank < count:
+    if columns.rank < count:
         differs[d] = False
     if bool(differs.any()):
         i = int(differs.nonzero()[0, 0])
         what = f"sum[{i}] = {int(total[i]):,}" if i < d else f"a count of {count:,}"
-        raise impossible(f"{what}, which does not go with a second moment of rank {held.rank:,}")
+        raise impossible(f"{what}, which does not go with a second moment of rank {columns.rank:,}")
     check(count, total, Expansion(expansion.W[..., :d], expansion.VW[..., :d]).dense())
 
 
@@ -190,22 +185,6 @@ def _check_definite(count: int, total: Tensor, S: Tensor, block: slice) -> None:
         raise impossible(f"a second moment{where} with a negative eigenvalue, or too large sums")
 
 
-def _check_rank(count: int, total: Tensor, S: Tensor) -> None:
-    """That [[S, s], [sᵀ, n]] has no more independent columns than there are samples."""
-    d = len(total)
-    A = S.new_empty(d + 1, d + 1)
-    A[:d, :d], A[d, :d], A[:d, d], A[d, d] = S, total, total, count
-    elimination, pivots = Elimination(d + 1), list[int]()
-    for start in range(0, d + 1, BLOCK):
-        part = slice(start, min(start + BLOCK, d + 1))
-        taken = elimination.extend(
-            residues(A[part, part]), residues(A[indices(pivots), part]), d + 1
-        )
-        pivots += [start + j for j in taken]
-        if len(pivots) > count:
-            raise _rank_above(count)
-
-
 def _check_all(
     fine: Tensor, what: str, values: Tensor, name: str = "second_moment[{0}, {0}]"
 ) -> None:
@@ -215,9 +194,9 @@ def _check_all(
         raise impossible(f"{name} = {int(values[i]):,}, which {what}".replace("{0}", str(i)))
 
 
-def check_rank_of(held: Columns | None, count: int) -> None:
+def check_rank_of(columns: Columns | None, count: int) -> None:
     """Raise a DataError where a second moment has more independent columns than samples."""
-    if held is not None and held.rank > count:
+    if columns is not None and columns.rank > count:
         raise _rank_above(count)
 
 

@@ -23,7 +23,7 @@ from redunet.estimators import Estimator, load
 from redunet.safety.journal import DONE, Journal, Line, changes
 from redunet.safety.lock import changing
 from redunet.safety.receipts import Receipts
-from redunet.serve.idempotency import Keys, Request
+from redunet.serve.idempotency import KeyRecord
 from redunet.serve.model_store import ModelStore
 from redunet.serve.options import Options
 from redunet.serve.versions import NO_FACTS
@@ -256,13 +256,6 @@ def test_sigterm_ends_a_server_whose_change_waits(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-class FullKeys(Keys):
-    """Keys on a disk that is full once a change is made."""
-
-    def done(self, request: Request | None) -> None:
-        raise OSError("no space left")
-
-
 class FullJournal(Journal):
     """A log on a disk that is full once a change is made."""
 
@@ -270,12 +263,17 @@ class FullJournal(Journal):
         raise OSError("no space left")
 
 
-def test_a_change_that_cannot_be_closed_is_answered_with_a_note(path: Path, tmp_path: Path) -> None:
-    log, request = tmp_path / "log", Request("one", b"x")
+def test_a_change_that_cannot_be_closed_is_answered_with_a_note(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(record: KeyRecord) -> None:
+        raise OSError("no space left")
+
+    log, request = tmp_path / "log", ("one", [b"x"])
     receipts = Receipts(log)
     receipts.journal = FullJournal(log)
-    with served_file(path, receipts) as served:
-        served.keys = FullKeys(path)
+    with served_file(path, receipts) as served, monkeypatch.context() as patched:
+        patched.setattr(KeyRecord, "close", full)
         found = served.change("forget", forget_ant, request)
         assert [note.count("\n") for note in found["notes"]] == [0, 0]
         assert "not yet written down as done with the receipt" in found["notes"][0]

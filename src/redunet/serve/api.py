@@ -27,7 +27,7 @@ from redunet.safety.journal import Journal
 from redunet.safety.untrusted import open_regular
 from redunet.serve import page, schemas
 from redunet.serve.errors import FullError, as_json, handle_errors
-from redunet.serve.idempotency import LONGEST_KEY, request_of
+from redunet.serve.idempotency import LONGEST_KEY
 from redunet.serve.measures import CONTENT_TYPE, Measured
 from redunet.serve.middleware import AccessMiddleware
 from redunet.serve.service import Service
@@ -58,20 +58,9 @@ Uploads = Annotated[
 ]
 Labels = Annotated[list[str] | None, Form(description="Of images: one for each, or one for all.")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.Problem, "description": description}
-    for status, description in {
-        408: "The body came too slowly.",
-        413: "The body is too large.",
-        422: "Something in the request cannot be used; nothing was changed.",
-        429: "Too many requests wait, or for too long; nothing was changed.",
-        503: "The model's file or network is not as it must be; nothing was changed.",
-    }.items()
+    status: {"model": schemas.Problem} for status in (408, 413, 422, 429, 503)
 }
-_CHANGE_PROBLEMS = {
-    401: {"model": schemas.Problem, "description": "No token, or a wrong one."},
-    409: {"model": schemas.Problem, "description": "The key came before, with another request."},
-    **_PROBLEMS,
-}
+_CHANGE_PROBLEMS = {status: {"model": schemas.Problem} for status in (401, 409)} | _PROBLEMS
 
 
 def application(service: Service) -> ASGIApp:
@@ -149,14 +138,14 @@ def _changes(app: FastAPI, service: Service) -> None:
     @change("/v1/learn")
     def learn(given: schemas.Labelled, key: Key = None, wait: Wait = False) -> Response:
         """Learn samples or texts, of new classes or of old ones."""
-        request = request_of(key, b"learn", given)
-        return as_json(service.change_samples("learn", given, request, wait))
+        asked = key, [b"learn", given]
+        return as_json(service.change_samples("learn", given, asked, wait))
 
     @change("/v1/unlearn")
     def unlearn(given: schemas.Labelled, key: Key = None, wait: Wait = False) -> Response:
         """Unlearn samples or texts: the file is then as if they had never been learnt."""
-        request = request_of(key, b"unlearn", given)
-        return as_json(service.change_samples("unlearn", given, request, wait))
+        asked = key, [b"unlearn", given]
+        return as_json(service.change_samples("unlearn", given, asked, wait))
 
     @change("/v1/learn/files")
     def learn_files(
@@ -183,13 +172,13 @@ def _changes(app: FastAPI, service: Service) -> None:
     ) -> Response:
         opened = _opened(files)
         named = [part for name, file in opened for part in (name.encode("utf-8", "replace"), file)]
-        request = request_of(key, what.encode(), json.dumps(labels).encode(), *named)
-        return as_json(service.change_files(what, opened, labels, request, wait))
+        asked = key, [what.encode(), json.dumps(labels).encode(), *named]
+        return as_json(service.change_files(what, opened, labels, asked, wait))
 
     @change("/v1/forget")
     def forget(given: schemas.Classes, key: Key = None, wait: Wait = False) -> Response:
         """Forget classes: the file is then as if they had never been learnt."""
-        return as_json(service.forget(given, request_of(key, b"forget", given), wait))
+        return as_json(service.forget(given, (key, [b"forget", given]), wait))
 
     @change(
         "/v1/merge",
@@ -198,7 +187,7 @@ def _changes(app: FastAPI, service: Service) -> None:
     async def merge(request: Request, key: Key = None, wait: Wait = False) -> Response:
         """Add what another model has learnt; the body is its file."""
         body = await request.body()
-        found = await run_in_threadpool(service.merge, body, request_of(key, b"merge", body), wait)
+        found = await run_in_threadpool(service.merge, body, (key, [b"merge", body]), wait)
         return as_json(found)
 
 

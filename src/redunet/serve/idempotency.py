@@ -14,9 +14,8 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,47 +49,6 @@ create index if not exists open on requests (done) where done is null;
 """
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request with a key.
-
-    Parameters
-    ----------
-    key : str
-    content : bytes
-        All that it asks for.
-    """
-
-    key: str
-    content: bytes
-
-    @property
-    def name(self) -> bytes:
-        """A hash of the key, which it is stored by."""
-        return hashlib.sha256(self.key.encode()).digest()
-
-    @property
-    def digest(self) -> bytes:
-        """A hash of the content, for those who have the key."""
-        return hmac.digest(self.key.encode(), self.content, "sha256")
-
-
-def request_of(key: str | None, *parts: bytes | BinaryIO | BaseModel) -> Request | None:
-    """A request by its key and all that it asks for; None without a key."""
-    if key is None:
-        return None
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, BaseModel):
-            part = part.model_dump_json().encode()
-        if isinstance(part, bytes):
-            digest.update(hashlib.sha256(part).digest())
-        else:
-            digest.update(hashlib.file_digest(part, "sha256").digest())  # type: ignore[arg-type]
-            part.seek(0)
-    return Request(key, digest.digest())
-
-
 class RepeatedError(Exception):
     """A request that was carried out before, with the answer that it got."""
 
@@ -99,26 +57,39 @@ class RepeatedError(Exception):
         self.answer = answer
 
 
-class Keys:
-    """The keys of changes to a model file; all methods are called while the file is held.
+class KeyRecord:
+    """The key of a change; see `redunet.safety.transaction`. Used while the file is held.
 
     Parameters
     ----------
     model : Path
         Of the file itself, not of a link to it.
-    hours : float, default=HOURS
-        How long they are kept.
-    most : int, default=MOST_KEYS
-        Of them are kept, the latest.
+    key : str, default=None
+        None where the change has none.
+    parts : sequence, default=()
+        All that the request asks for: bytes, files, and bodies that were read.
+    hours, most : float, int
+        How long keys are kept, and how many of them.
     """
 
-    def __init__(self, model: Path, hours: float = HOURS, most: int = MOST_KEYS) -> None:
+    name = "the Idempotency-Key"
+
+    def __init__(
+        self,
+        model: Path,
+        key: str | None = None,
+        parts: Sequence[bytes | BinaryIO | BaseModel] = (),
+        hours: float = HOURS,
+        most: int = MOST_KEYS,
+    ) -> None:
         name = hashlib.sha256(model.name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self._folder = model.parent / f".redunet-requests-{name}"
         self._path = self._folder / "keys.sqlite"
         self._hours, self._most = hours, most
+        self._key = None if key is None else hashlib.sha256(key.encode()).digest()
+        self._content = b"" if key is None else _digest(key.encode(), parts)
 
-    def settle(self, present: str) -> None:
+    def settle(self, path: Path, present: str | None) -> None:
         """Find out what became of a change whose process ended, from the sha256 of the file."""
         if not os.path.lexists(self._folder):
             return
@@ -134,18 +105,18 @@ class Keys:
                 [time.time() - 3600 * self._hours, self._most],
             )
 
-    def find(self, request: Request) -> dict[str, Any] | None:
-        """The answer to a request that was carried out before; None where it was not."""
-        if not os.path.lexists(self._folder):
-            return None
+    def check(self) -> None:
+        """Raise a RepeatedError where the request was carried out before."""
+        if self._key is None or not os.path.lexists(self._folder):
+            return
         with self._opened() as database:
             row = database.execute(
-                "select digest, before, after, done from requests where key = ?", [request.name]
+                "select digest, before, after, done from requests where key = ?", [self._key]
             ).fetchone()
         if row is None:
-            return None
+            return
         digest, before, after, done = row
-        if not hmac.compare_digest(digest, request.digest):
+        if not hmac.compare_digest(digest, self._content):
             raise ReusedKeyError(
                 "expected the same request with the same Idempotency-Key, got another: use a new "
                 "key for each change"
@@ -155,20 +126,26 @@ class Keys:
                 "the server ended during this change, and another program changed the file since: "
                 "look at the model, and use a new key"
             )
-        return {"before": before, "sha256": after}
+        raise RepeatedError({"before": before, "sha256": after})
 
-    def plan(self, request: Request, before: str, after: str) -> None:
-        """Write a request down before it is carried out."""
-        with self._opened() as database:
-            database.execute(
-                "insert into requests (key, digest, time, before, after) values (?, ?, ?, ?, ?)",
-                [request.name, request.digest, time.time(), before, after],
-            )
+    def plan(self, change: Change[Any, Any]) -> None:
+        """Write the request down before it is carried out."""
+        if self._key is not None:
+            with self._opened() as database:
+                database.execute(
+                    "insert into requests (key, digest, time, before, after) "
+                    "values (?, ?, ?, ?, ?)",
+                    [
+                        *(self._key, self._content, time.time()),
+                        *(change.before_sha256, change.after_sha256),
+                    ],
+                )
 
-    def done(self, request: Request) -> None:
+    def close(self) -> None:
         """Write down that it was carried out."""
-        with self._opened() as database:
-            database.execute("update requests set done = 1 where key = ?", [request.name])
+        if self._key is not None:
+            with self._opened() as database:
+                database.execute("update requests set done = 1 where key = ?", [self._key])
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -206,32 +183,15 @@ class Keys:
             raise cannot_write(self._folder, error) from error
 
 
-class KeyRecord:
-    """The key of one transaction; see `redunet.safety.transaction`.
-
-    Parameters
-    ----------
-    keys : Keys
-    request : Request, or None
-        None where the change has no key.
-    """
-
-    name = "the Idempotency-Key"
-
-    def __init__(self, keys: Keys, request: Request | None) -> None:
-        self._keys, self._request = keys, request
-
-    def settle(self, path: Path, present: str | None) -> None:
-        """Find out what became of changes whose process ended."""
-        self._keys.settle(str(present))
-
-    def plan(self, change: Change[Any, Any]) -> None:
-        """Write the request down before it is carried out."""
-        if self._request is not None:
-            before, after = str(change.before_sha256), str(change.after_sha256)
-            self._keys.plan(self._request, before, after)
-
-    def close(self) -> None:
-        """Write down that it was carried out."""
-        if self._request is not None:
-            self._keys.done(self._request)
+def _digest(key: bytes, parts: Sequence[bytes | BinaryIO | BaseModel]) -> bytes:
+    """A hash of all that a request asks for, for those who have its key."""
+    digest = hmac.new(key, digestmod="sha256")
+    for part in parts:
+        if isinstance(part, BaseModel):
+            part = part.model_dump_json().encode()
+        if isinstance(part, bytes):
+            digest.update(hashlib.sha256(part).digest())
+        else:
+            part.seek(0)  # it was read
+            digest.update(hashlib.file_digest(part, "sha256").digest())  # type: ignore[arg-type]
+    return digest.digest()

@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from redunet.safety.transaction import Change, Record, transaction
 from redunet.safety.transaction import replace as save
 from redunet.safety.untrusted import file_sha256, open_regular
 from redunet.serve.errors import UnavailableError
-from redunet.serve.idempotency import KeyRecord, Keys, RepeatedError, Request
+from redunet.serve.idempotency import KeyRecord, RepeatedError
 from redunet.serve.options import Options
 from redunet.serve.versions import Found, Version, about_change, built, notes_on
 from redunet.text import shown
@@ -39,6 +39,8 @@ Publish = Callable[[str, Found], None]
 """Told of an event: its name, and what it is about."""
 
 Status = tuple[int, ...]
+
+Key = tuple[str | None, Sequence[Any]]
 
 _WATCH = 0.5
 """Seconds between two looks at the file, which other processes may change."""
@@ -81,7 +83,7 @@ class ModelStore:
         build: Callable[[Estimator], Found] = built,
     ) -> None:
         self.path, self._file = path, follow(path)
-        self._options, self.keys = options, Keys(self._file)
+        self._options = options
         self.problem: str | None = None
         self.failed: str | None = None
         self.answering: Version | None = None
@@ -95,7 +97,8 @@ class ModelStore:
             # Whoever holds the file for longer is changing it; the next change settles as much.
             with suppress(BusyError), changing(self._file, _ignore, timeout=1.0):
                 present = file_sha256(self._file)
-                for record in self._records("start", None, None):
+                records: list[Record] = [*self._records("start"), KeyRecord(self._file)]
+                for record in records:
                     record.settle(self._file, present)
         self._try_to_build(self.stored)
         self._keeper = threading.Thread(
@@ -107,7 +110,7 @@ class ModelStore:
         self,
         what: str,
         apply: Callable[[Estimator], None],
-        request: Request | None = None,
+        key: Key = (None, ()),
         samples: Callable[[Estimator], Iterable[tuple[Any, Any]]] | None = None,
     ) -> Found:
         """Make a change; it is in the file when this returns, and otherwise nothing changed.
@@ -118,19 +121,19 @@ class ModelStore:
             "learn", "unlearn", "forget" or "merge".
         apply : callable
             Changes the model that it is given, or raises an error.
-        request : Request, default=None
-            With the key that lets it count once.
+        key : pair, default=(None, ())
+            The key that lets the request count once, and all that the request asks for.
         samples : callable, default=None
             Of "unlearn": gives the batches that are withdrawn from a model, for the receipt.
         """
         until = time.monotonic() + self._options.seconds
         with self._alone():
-            records = self._records(what, request, samples)
+            records = self._records(what, samples)
+            request = KeyRecord(self._file, *key)
             self._current()
 
             def changed(model: Estimator) -> Estimator:
-                if request is not None and (known := self.keys.find(request)) is not None:
-                    raise RepeatedError(known)
+                request.check()
                 apply(model)
                 if what == "merge":
                     check_builds(model)
@@ -141,7 +144,7 @@ class ModelStore:
                     self._file,
                     lambda: self._current().model,
                     changed,
-                    records,
+                    [*records, request],
                     tell=_ignore,
                     timeout=max(0.0, until - time.monotonic()),
                     cancelled=lambda: self._ended,
@@ -156,7 +159,7 @@ class ModelStore:
         about = about_change(what, before, now)
         self._tell("changed", about)
         for record in records:
-            if isinstance(record, Withdrawal) and record.receipt is not None:
+            if record.receipt is not None:
                 about["receipt"] = record.receipt
         return {**about, "repeated": False, "notes": [*notes_on(what, before.model), *done.notes]}
 
@@ -232,14 +235,13 @@ class ModelStore:
             self._lock.release()
 
     def _records(
-        self, what: str, request: Request | None, samples: Callable[[Estimator], Any] | None
-    ) -> list[Record]:
-        """Where a change is written down before it is made."""
-        records: list[Record] = [KeyRecord(self.keys, request)]
-        if self._options.receipts is not None:
-            kind = Withdrawal if what in ("forget", "unlearn") else _NoReceipt
-            records.insert(0, kind(self._options.receipts, samples, self.downloads))
-        return records
+        self, what: str, samples: Callable[[Estimator], Any] | None = None
+    ) -> list[Withdrawal]:
+        """Where a change is written down before it is made, beside the keys of requests."""
+        if self._options.receipts is None:
+            return []
+        kind = Withdrawal if what in ("forget", "unlearn") else _NoReceipt
+        return [kind(self._options.receipts, samples, self.downloads)]
 
     def _write(self, change: Change[Estimator, Estimator]) -> list[str]:
         _status(self._file)  # no link was put there meanwhile

@@ -90,38 +90,16 @@ class Classes(Strict):
     )
 
 
-class Ranked(BaseModel):
-    """A class and its probability."""
-
-    label: int | str
-    probability: float
-
-
-class Answer(BaseModel):
-    """What the model says of one sample."""
-
-    label: int | str | None = Field(description="null where the sample was rejected.")
-    top: list[Ranked]
-    novelty: float | None = None
-
-
 class Answers(BaseModel):
     """All answers of a request, by one version of the model."""
 
     version: int
     sha256: str = Field(description="Of the file of the model that answered.")
     threshold: float | None = Field(description="The novelty above which samples are rejected.")
-    answers: list[Answer]
-
-
-class Count(BaseModel):
-    """How a class changed."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    class_: int | str = Field(alias="class")
-    samples: int
-    change: int
+    answers: list[dict[str, Any]] = Field(
+        description="Of each sample its label (null where it was rejected), the top labels with "
+        "their probabilities, and its novelty."
+    )
 
 
 class Changed(BaseModel):
@@ -131,7 +109,9 @@ class Changed(BaseModel):
     version: int
     before: str = Field(description="sha256 of the file before.")
     sha256: str = Field(description="sha256 of the file now.")
-    classes: list[Count] | None = None
+    classes: list[dict[str, Any]] | None = Field(
+        default=None, description="Of each class that changed its samples and their change."
+    )
     samples: int | None = None
     answering: bool = Field(description="Whether the new network answers already.")
     repeated: bool = Field(description="Whether the key came before; the change counted once.")

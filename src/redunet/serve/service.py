@@ -21,9 +21,8 @@ from redunet.serve import inputs, schemas
 from redunet.serve.batching import Answers, Batcher
 from redunet.serve.errors import FullError
 from redunet.serve.events import Events
-from redunet.serve.idempotency import Request
 from redunet.serve.measures import Measures
-from redunet.serve.model_store import ModelStore
+from redunet.serve.model_store import Key, ModelStore
 from redunet.serve.options import Options
 from redunet.serve.versions import NO_FACTS, REJECT, Found, Version, can_reject
 
@@ -114,9 +113,7 @@ class Service:
         about = {"version": version.number, "sha256": version.sha256, "threshold": threshold}
         return {**about, "answers": rows}
 
-    def change_samples(
-        self, what: str, given: schemas.Labelled, request: Request | None, wait: bool
-    ) -> Found:
+    def change_samples(self, what: str, given: schemas.Labelled, key: Key, wait: bool) -> Found:
         """Learn or unlearn samples or texts."""
         model = self.store.stored.model
         X = self._samples(model, given)
@@ -124,28 +121,28 @@ class Service:
             raise DataError("expected label, of all samples, or labels, one each")
         labels = given.labels if given.label is None else [given.label]
         y = inputs.labels_of(model, labels or [], len(X))
-        return self._change(what, model, [inputs.source_of(model, X, y)], request, wait)
+        return self._change(what, model, [inputs.source_of(model, X, y)], key, wait)
 
     def change_files(
         self,
         what: str,
         files: Files,
         labels: Sequence[inputs.Label],
-        request: Request | None,
+        key: Key,
         wait: bool,
     ) -> Found:
         """Learn or unlearn images, or the rows of tables and arrays."""
         model = self.store.stored.model
         with inputs.own_folder() as folder:
             sources = inputs.sources_of(model, folder, files, self.encoder, labels)
-            return self._change(what, model, sources, request, wait)
+            return self._change(what, model, sources, key, wait)
 
     def _change(
         self,
         what: str,
         model: Estimator,
         sources: Sequence[Source],
-        request: Request | None,
+        key: Key,
         wait: bool,
     ) -> Found:
         kind = label_type(model)
@@ -158,9 +155,9 @@ class Service:
             batches = labelled_batches(model, sources, kind, "hashing")
             return ((X, y) for _, _, X, y in batches)
 
-        return self._perform(what, apply, request, wait, samples if what == "unlearn" else None)
+        return self._perform(what, apply, key, wait, samples if what == "unlearn" else None)
 
-    def forget(self, given: schemas.Classes, request: Request | None, wait: bool) -> Found:
+    def forget(self, given: schemas.Classes, key: Key, wait: bool) -> Found:
         """Forget classes."""
         model = self.store.stored.model
         labels = inputs.labels_of(model, given.classes, len(given.classes)).tolist()
@@ -168,9 +165,9 @@ class Service:
         def apply(model: Estimator) -> None:
             model.forget(labels)
 
-        return self._perform("forget", apply, request, wait)
+        return self._perform("forget", apply, key, wait)
 
-    def merge(self, sent: bytes, request: Request | None, wait: bool) -> Found:
+    def merge(self, sent: bytes, key: Key, wait: bool) -> Found:
         """Add what another model has learnt, whose file was sent."""
         with inputs.own_folder() as folder:
             path = folder / "the model that was sent"
@@ -183,13 +180,13 @@ class Service:
             def apply(model: Any) -> None:
                 model.merge(other)
 
-            return self._perform("merge", apply, request, wait)
+            return self._perform("merge", apply, key, wait)
 
     def _perform(
         self,
         what: str,
         apply: Callable[[Estimator], None],
-        request: Request | None,
+        key: Key,
         wait: bool,
         samples: Callable[[Estimator], Any] | None = None,
     ) -> Found:
@@ -197,7 +194,7 @@ class Service:
         if not self._turns.acquire(blocking=False):
             raise FullError
         try:
-            found = self.store.change(what, apply, request, samples)
+            found = self.store.change(what, apply, key, samples)
         finally:
             self._turns.release()
         if not found["repeated"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ def few(d: int) -> int:
     return min(d // 4, EXACT_ROWS)
 
 
+@final
 class Moment:
     """Count, sum and second moment of one class, on the grid: a value, never changed.
 
@@ -50,11 +51,6 @@ class Moment:
     allocate : Allocate, default=in_memory
         Where the memory of the second moment is from.
     """
-
-    # Of subclasses, which hold their moments in other ways: never by columns.
-    _columns: Columns | None = None
-    _rank_at_most: int | None = None
-    _settled = True
 
     def __init__(
         self,

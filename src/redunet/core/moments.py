@@ -9,7 +9,7 @@ can be compared with ``==``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -26,11 +26,12 @@ from redunet.core.packing import pack, unpack
 from redunet.errors import DataError
 
 _ROOM = 2**29
-"""Bytes that second moments may take as matrices although their columns would do: sums of matrices
-are faster by far. Chosen by hand: half a GiB is little on machines that learn so many features, and
-enough for 16 classes of 2,048."""
+"""Bytes that second moments may take as matrices although their columns would do: to add columns
+takes ten times as long. Half a GiB is little on machines that learn so many features, and enough
+for 16 classes of 2,048."""
 
 
+@final
 class ClassMoments:
     """The moments of each class: a value, never changed in place.
 
@@ -169,37 +170,40 @@ class ClassMoments:
         """
         return Learning(self, Accumulator(self.n_features, embed, device, self.allocate))
 
-    def _few_fit(self, labels: Collection[Label]) -> bool:
+    def _room_for(self, labels: Collection[Label]) -> bool:
         """Whether there is room for the second moments of so many classes as matrices."""
         return 8 * len(labels) * self.n_features**2 <= _ROOM
 
-    def _held(self, moment: Moment, few_fit: bool) -> Moment:
-        """A moment by its columns where it is of few samples and these do not fit as matrices."""
-        if not few_fit and moment.count <= few(self.n_features):
+    def _stored(self, moment: Moment, room: bool) -> Moment:
+        """A moment, by its columns if it is of few samples and there is no room for a matrix."""
+        if not room and moment.count <= few(self.n_features):
             moment.columns  # noqa: B018 - stored so from now on
         return moment.to_storage(self.allocate)
 
     def _with(self, table: Mapping[Label, Moment]) -> ClassMoments:
-        """Another table of the same features, in the same kind of memory."""
-        return ClassMoments(self.n_features, table, self.allocate)
+        """Another table of the same features and kinds of labels, which are not checked again."""
+        other = ClassMoments.__new__(ClassMoments)
+        other.n_features, other.allocate = self.n_features, self.allocate
+        other._table = {label: table[label] for label in sorted(table)}
+        return other
 
     def __add__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
         check_labels((*self._table, *other._table))
         table = dict(self._table)
-        few_fit = self._few_fit({*table, *other._table})
+        room = self._room_for({*table, *other._table})
         for label, moment in other._table.items():
-            table[label] = self._held(table[label] + moment if label in table else moment, few_fit)
+            table[label] = self._stored(table[label] + moment if label in table else moment, room)
         return self._with(table)
 
     def __sub__(self, other: ClassMoments) -> ClassMoments:
         self._check_same_features(other)
         table = dict(self._table)
-        few_fit = self._few_fit(table)
+        room = self._room_for(table)
         for label in self._known(other.labels):
             left = table.pop(label).without(other[label])
             if left is not None:
-                table[label] = self._held(left, few_fit)
+                table[label] = self._stored(left, room)
         return self._with(table)
 
     def __eq__(self, other: object) -> bool:
@@ -222,7 +226,7 @@ class ClassMoments:
         return self._with({label: self._table[label] for label in self._known(labels)})
 
     def to_storage(self, allocate: Allocate) -> ClassMoments:
-        """The same table with second moments in memory from ``allocate``."""
+        """Copy second moments into memory from ``allocate``, unless they are there."""
         return ClassMoments(self.n_features, self._table, allocate)
 
     def widened(self, n_more: int) -> ClassMoments:
@@ -252,12 +256,12 @@ class ClassMoments:
         return out
 
     def each_Sigma(self, device: str = "cpu") -> Iterator[Tensor]:
-        """The same one class at a time: Tensors of shape (d, d), float64."""
+        """Second moments in the scale of `Sigma`, one by one: Tensors of shape (d, d), float64."""
         for label in self._table:
             yield self.Sigma_of(label, device)
 
     def Sigma_of(self, label: Label, device: str = "cpu") -> Tensor:
-        """The same of one class: Tensor of shape (d, d), float64."""
+        """The second moment of one class, scaled to trace n_j: Tensor of shape (d, d), float64."""
         with named(label):
             return self[label].Sigma(device)
 
@@ -267,8 +271,8 @@ class ClassMoments:
         To find the columns takes many small steps, which a GPU has no use for.
         """
         moment = self[label]
-        held = moment.columns if torch.device(device).type == "cpu" else None
-        return moment.count if held is None else held.rank
+        columns = moment.columns if torch.device(device).type == "cpu" else None
+        return moment.count if columns is None else columns.rank
 
     def factor_of(self, label: Label, most: int, device: str = "cpu") -> Tensor | None:
         """F with F Fᵀ = Σ_j up to rounding, of a class of a rank of at most ``most``.
@@ -282,12 +286,12 @@ class ClassMoments:
             rank = self.rank_at_most(label, device)
             return None if rank > most else sketched_factor(self.Sigma_of(label, device), rank)
         moment = self[label]
-        held = moment.columns
-        if held is None or held.rank > most:
+        columns = moment.columns
+        if columns is None or columns.rank > most:
             return None
         with named(label):
             scale = moment.count / moment.trace()
-        F = columns_factor(held)
+        F = columns_factor(columns)
         return None if F is None else F.mul_(scale**0.5)
 
     def means(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
@@ -373,10 +377,10 @@ class Learning:
         """The table with all batches, after which no more can be added."""
         start, accumulator = self._start, self._accumulator
         table = dict(start._table)
-        few_fit = start._few_fit({*table, *accumulator.labels})
+        room = start._room_for({*table, *accumulator.labels})
         for label in accumulator.labels:
             old = table.get(label)
-            by_columns = not few_fit and (old is None or old.dense is None)
+            by_columns = not room and (old is None or old.dense is None)
             new = accumulator.finish(label, few(start.n_features) if by_columns else 0)
-            table[label] = start._held(new if old is None else old + new, few_fit)
+            table[label] = start._stored(new if old is None else old + new, room)
         return start._with(table)

@@ -12,8 +12,8 @@ _LARGE, _FEW = 2048, 1 / 32
 """From this size on, up to this share of the eigenvectors is found faster by products alone."""
 
 _SPARE, _MOST_BLOCKS, _CHECK_EVERY = 16, 40, 4
-"""Vectors in a block beyond those wanted; most blocks; blocks from check to check."""
-
+"""Vectors in a block beyond those wanted, as the last ones converge slowly; most blocks, after which
+all eigenvectors are found as fast; blocks from check to check, as a check costs about two blocks."""
 
 SPARE_VECTORS = 16
 """Random vectors beyond the rank, without which the smallest eigenvalues would be inaccurate."""
@@ -50,7 +50,7 @@ def top_eigenvectors(A: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _by_products(A: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
-    """The same within the span of X, A X, A² X, …, for a block X of fixed random vectors.
+    """The leading eigenvectors within the span of X, A X, A² X, …, for X of fixed random vectors.
 
     It ends when ‖A u − λ u‖ is at most d · 2⁻⁵² times the largest eigenvalue,
     which is rounding, for all n; None where that takes too many blocks.
@@ -80,7 +80,7 @@ def _by_products(A: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
 
 
 def gram_eigenvectors(B: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """What `top_eigenvectors` gives of Bᵀ B, at most as many as B has rows.
+    """The `top_eigenvectors` of Bᵀ B, at most as many as B has rows.
 
     Parameters
     ----------
@@ -166,17 +166,17 @@ def sketched_factor(A: Tensor, rank: int) -> Tensor | None:
     return F if _difference(F, A.diagonal()) <= tolerance else None
 
 
-def columns_factor(held: Columns, error: float = 0.0) -> Tensor | None:
-    """F with F Fᵀ = S up to rounding, for an S that is held by columns; S itself is never made.
+def columns_factor(columns: Columns, error: float = 0.0) -> Tensor | None:
+    """F with F Fᵀ = S up to rounding, for an S that is stored by columns; S itself is never made.
 
-    The columns that hold S can be nearly dependent, and a factor made of them inaccurate. So they
+    The columns of S can be nearly dependent, and a factor made of them inaccurate. So they
     are used only to choose others, as `low_rank_factor` would: those of rows that the other
     rows are combinations of with small factors, which partial pivoting of an orthonormal basis
     finds. These columns of S are computed exactly.
 
     Parameters
     ----------
-    held : Columns
+    columns : Columns
         Of a positive semi-definite S.
     error : float, default=0.0
         As a share of the largest entry of S: where the columns themselves make a factor that is
@@ -186,14 +186,16 @@ def columns_factor(held: Columns, error: float = 0.0) -> Tensor | None:
     -------
     Tensor of shape (d, r), float64, or None where rounding does not allow it
     """
-    F = _factor(held.columns.mT.to(torch.float64), held.pivots)
+    F = _factor(columns.columns.mT.to(torch.float64), columns.pivots)
     if F is None:
         return None
-    diagonal = held.diagonal.to(torch.float64)
+    diagonal = columns.diagonal.to(torch.float64)
     if _difference(F, diagonal) <= error * float(diagonal.max()):
         return F
     pivots = _independent_rows(torch.linalg.qr(F)[0])
-    F = _factor(held.expansion().rows(pivots).to(torch.float64), held.pivots.new_tensor(pivots))
+    F = _factor(
+        columns.expansion().rows(pivots).to(torch.float64), columns.pivots.new_tensor(pivots)
+    )
     if F is None:
         return None
     tolerance = (32 + F.shape[1]) * torch.finfo(F.dtype).eps * float(diagonal.max())
@@ -205,9 +207,9 @@ def _difference(F: Tensor, diagonal: Tensor) -> float:
     return float((diagonal - F.square().sum(dim=1)).abs().max())
 
 
-def _factor(rows: Tensor, places: Tensor) -> Tensor | None:
-    """F, (d, r), with F Fᵀ = S, by r rows of S at given places; None where they are dependent."""
-    L, info = torch.linalg.cholesky_ex(rows[:, places])
+def _factor(rows: Tensor, indices: Tensor) -> Tensor | None:
+    """F, (d, r), with F Fᵀ = S, by r rows of S of given indices; None where they are dependent."""
+    L, info = torch.linalg.cholesky_ex(rows[:, indices])
     if bool(info):
         return None
     F: Tensor = torch.linalg.solve_triangular(L, rows, upper=False).mT

@@ -1,6 +1,6 @@
-"""Integer second moments of low rank, held by few of their columns, exactly.
+"""Integer second moments of low rank, stored by few of their columns, exactly.
 
-A symmetric S of rank r is determined by r independent columns of it: with p the places of these,
+A symmetric S of rank r is determined by r independent columns of it: with p their indices,
 C = S[:, p] and B = S[p, p],
 
     S = C B⁻¹ Cᵀ
@@ -11,23 +11,23 @@ instead of d (d + 1) / 2.
 
 **Which columns.** From the first column to the last, column c joins p when the Schur complement at
 (c, c), S_cc − S_cp B⁻¹ S_pc with the columns that joined before, is other than 0 modulo each of the
-primes. So B is regular modulo each. *S is held by columns where 2 |p| < d and S ≡ C B⁻¹ Cᵀ modulo
-each prime*; otherwise it is held whole. Both are functions of S alone, however S came about: equal
-matrices are held in equal form. And what is held gives S back, because that is the condition.
+primes. So B is regular modulo each. *S is stored by columns where 2 |p| < d and S ≡ C B⁻¹ Cᵀ modulo
+each prime*; otherwise it is stored whole. Both are functions of S alone, however S came about: equal
+matrices are stored in equal form. And the columns give S back, because that is the condition.
 
 **How the condition is checked.** Where the rank of S modulo each prime is known to be at most u,
 and u columns have joined, B has all of that rank: the condition holds, and no later column can
 join, as all Schur complements are 0. So it is with u samples, S = XᵀX, that are independent, and
-with the sum of two matrices that are held by u columns together. Where a block of half the size
+with the sum of two matrices that have u columns together. Where a block of half the size
 is proven to be positive definite, by a factorisation in float64 that allows for rounding, the
-rank is at least d / 2 and S is held whole. (Only a matrix made on purpose could have that rank and
+rank is at least d / 2 and S is stored whole. (Only a matrix made on purpose could have that rank and
 a lower one modulo all three primes.) Otherwise the condition is evaluated for all of S.
 
 **Which rank.** Where S is a moment of samples, positive semi-definite, a Schur complement of 0 on
 the diagonal is one of 0 in its row. So p are the first independent columns over the rationals, and
 |p| is the rank, unless one of the primes divides the numerator of a Schur complement that is not
 0, which happens about once in a million columns. Then a later column joins in place of that one;
-if none can, S is held whole.
+if none can, S is stored whole.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ products of few rows are slow."""
 
 
 def most_columns(d: int) -> int:
-    """The largest number of columns that hold a (d, d) matrix: fewer than half of them."""
+    """The largest number of columns that stand for a (d, d) matrix: fewer than half of them."""
     return (d - 1) // 2
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A symmetric integer matrix S, held by r columns.
+    """A symmetric integer matrix S, given by r of its columns.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Columns:
         return len(self.pivots)
 
     def expansion(self) -> Expansion:
-        """The whole matrix, to be computed row by row."""
+        """Prepare the whole matrix, to be computed some rows at a time."""
         r, own = self.rank, indices(self.pivots.tolist())
         block = residues(self.columns[own].cpu())
         elimination = Elimination(r)
@@ -99,17 +99,17 @@ class Columns:
         return Expansion.of(elimination, self.columns)
 
     def to(self, device: str) -> Columns:
-        """The same integers on a device."""
+        """Copy all three to a device, unless they are there."""
         parts = (self.pivots, self.columns, self.diagonal)
         return Columns(*(part.to(device) for part in parts))
 
     def to_storage(self, allocate: Allocate) -> Columns:
-        """The same with its columns in memory from ``allocate``."""
+        """Copy the columns into memory from ``allocate``."""
         return Columns(self.pivots, copied(self.columns, allocate), self.diagonal)
 
     @classmethod
     def checked(cls, pivots: Tensor, columns: Tensor, beside: Tensor) -> tuple[Columns, Expansion]:
-        """Those of a file: an error unless they are the ones that `compress` finds.
+        """Check columns from a file: an error unless they are the ones that `compress` finds.
 
         Parameters
         ----------
@@ -121,14 +121,14 @@ class Columns:
 
         Returns
         -------
-        held : Columns
+        columns : Columns
         expansion : Expansion
             Of S with a row and a column more: of C B⁻¹ Cᵀ, with C the columns and that row.
         """
         d, r = columns.shape
-        places = pivots.tolist()
-        if r > most_columns(d) or places != sorted({*places} & {*range(d)}):
-            raise DataError("expected fewer than half of the columns, by their places in order")
+        given = pivots.tolist()
+        if r > most_columns(d) or given != sorted({*given} & {*range(d)}):
+            raise DataError("expected fewer than half of the columns, by their indices in order")
         more = torch.cat([columns, beside[None]])
         expansion = cls(pivots, more, columns[:, :0]).expansion()
         # The terms of the diagonal: those before c joined have been subtracted from S_cc.
@@ -222,7 +222,7 @@ class Gram:
 def compress(
     S: Tensor | Expansion | Gram, diagonal: Tensor, rank_at_most: int | None = None
 ) -> Columns | None:
-    """The columns that hold a symmetric integer matrix; None where it is held whole.
+    """Find the columns that a symmetric integer matrix is stored by; None if it is stored whole.
 
     Parameters
     ----------
@@ -250,9 +250,9 @@ def compress(
         if len(pivots) == enough:
             break
     rows = S[indices(pivots)] if isinstance(S, Tensor) else S.rows(indices(pivots))
-    held = Columns(diagonal.new_tensor(pivots), rows.mT.contiguous(), diagonal)
-    known = len(pivots) == enough or _agree(S, held, elimination)
-    return held if known else None
+    found = Columns(diagonal.new_tensor(pivots), rows.mT.contiguous(), diagonal)
+    known = len(pivots) == enough or _agree(S, found, elimination)
+    return found if known else None
 
 
 def _has_high_rank(S: Tensor, diagonal: Tensor, size: int) -> bool:
@@ -265,13 +265,13 @@ def _residues(S: Tensor | Expansion | Gram, rows: slice | list[int], columns: sl
     return residues(S[rows, columns]) if isinstance(S, Tensor) else S.residues(rows, columns)
 
 
-def _agree(S: Tensor | Expansion | Gram, held: Columns, elimination: Elimination) -> bool:
+def _agree(S: Tensor | Expansion | Gram, found: Columns, elimination: Elimination) -> bool:
     """Whether S ≡ C B⁻¹ Cᵀ modulo each prime."""
-    d, expansion = len(held.diagonal), Expansion.of(elimination, held.columns)
+    d, expansion = len(found.diagonal), Expansion.of(elimination, found.columns)
     if isinstance(S, Expansion):
         # Enough, and less work: if W = W[:, p] Z with Z = B⁻¹ Cᵀ, then S = Zᵀ B Z = C B⁻¹ Cᵀ.
         Z = product(elimination.M.mT, expansion.VW)
-        if not bool(reduce_(S.W - product(S.W[..., indices(held.pivots.tolist())], Z)).any()):
+        if not bool(reduce_(S.W - product(S.W[..., indices(found.pivots.tolist())], Z)).any()):
             return True
         return not any(bool(part.any()) for part in _upper(S - expansion, d))
     pairs = zip(_upper(S, d), _upper(expansion, d), strict=True)

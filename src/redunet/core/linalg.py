@@ -33,11 +33,12 @@ _ALONE = 256
 """Threads that have matrices of their own do not pay below this size."""
 
 _STACK_BYTES = 2**31
-"""On a GPU, as many matrices are treated at once as this holds."""
+"""On a GPU, as many matrices are treated at once as this holds: little of its memory, and enough to
+keep it busy."""
 
 
 def at_once(A: Tensor) -> int:
-    """How many of the matrices A, (n, d, d), to treat at once.
+    """The number of matrices A, (n, d, d), to treat at once.
 
     On a CPU one, which stays in its cache; on a GPU as many as its memory
     holds, since one small matrix cannot keep it busy.
@@ -48,7 +49,7 @@ def at_once(A: Tensor) -> int:
 
 
 def side_by_side(A: Tensor) -> int:
-    """How many threads share the matrices A, (n, d, d), each with products on one thread.
+    """The number of threads that share the matrices A, (n, d, d), each with products on one thread.
 
     One where the matrices are small, or too few to keep all threads busy; then, and on a GPU, each
     product has all threads.

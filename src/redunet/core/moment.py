@@ -22,10 +22,10 @@ EXACT_ROWS = 2**13
 
 
 def few(d: int) -> int:
-    """How many samples make a class one of few, whose columns take at most a quarter of the room.
+    """The most samples of a class of few, whose columns take at most a quarter of a matrix.
 
     Columns save memory and files, not time: to find them takes about as long as learning so
-    many samples, and to add two classes held so takes ten times that.
+    many samples, and to add two classes stored so takes ten times that.
     """
     return min(d // 4, EXACT_ROWS)
 
@@ -142,7 +142,7 @@ class Moment:
         return other
 
     def to(self, device: str) -> Moment:
-        """The same integers on a device."""
+        """Copy the moment to a device."""
         storage = self._storage.to(device)
         return Moment(self.count, self.sum.to(device), storage, self.rank_at_most)
 

@@ -1,4 +1,4 @@
-"""What is remembered: count, sum and second moment of each class, as integers.
+"""The memory of a model: count, sum and second moment of each class, as integers.
 
 A feature vector is put on the grid of step 2⁻²⁰, x̃ = round(2²⁰ x), and what is
 summed are integers. Integer sums do not depend on their order, so learning,

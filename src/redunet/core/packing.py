@@ -107,14 +107,14 @@ def _moments(
             check(count, total, columns)
             check_rank_of(moment.columns, count)
         else:
-            held, expansion = Columns.checked(own.clone(), columns, total[own])
-            moment = Moment(count, total.clone(), held)
-            check_columns(count, total, held, expansion)
+            checked, expansion = Columns.checked(own.clone(), columns, total[own])
+            moment = Moment(count, total.clone(), checked)
+            check_columns(count, total, checked, expansion)
         yield moment
 
 
 def size_of_columns(d: int, r: int) -> int:
-    """How many entries r columns take."""
+    """The number of entries that r columns take."""
     return r * d - r * (r - 1) // 2
 
 

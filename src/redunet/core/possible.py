@@ -61,7 +61,7 @@ def check(count: int, total: Tensor, S: Tensor, factored: int = _FACTORED) -> No
 
 
 def check_columns(count: int, total: Tensor, columns: Columns, expansion: Expansion) -> None:
-    """As `check`, of a second moment that is stored by columns: rank and sums are checked exactly.
+    """Check a second moment that is stored by columns; its rank and the sums are checked exactly.
 
     Parameters
     ----------

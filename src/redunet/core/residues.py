@@ -136,7 +136,7 @@ def fits(R: Tensor) -> bool:
 
 
 def reduce_one_(x: Tensor, prime: int) -> Tensor:
-    """As `reduce_`, by one prime: x may have any shape."""
+    """Take the remainders by one prime in place; x may have any shape."""
     # The product with the prime is exact, so it makes no difference whether it is fused.
     return x.sub_((x * (1 / prime)).add_(_WHOLE).sub_(_WHOLE), alpha=prime)
 

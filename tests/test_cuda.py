@@ -30,11 +30,9 @@ from redunet.features import (
     SquareRoot,
     StackedPatches,
 )
-from redunet_lab.baselines import GRADIENT
 from redunet_lab.equivalence import file_hash
 from tests import plain
 from tests.conftest import classes_on_subspaces
-from tests.lab.baselines.test_baselines import TASKS, make, weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -144,19 +142,6 @@ def test_incremental_is_joint_there_too(dtype: str) -> None:
     tolerance = 1e-9 if dtype == "float64" else 1e-2
     here, there = (one.set_params(exact=True).predict_proba(X) for one in (cpu, model))
     np.testing.assert_allclose(there, here, atol=tolerance)
-
-
-@pytest.mark.parametrize("method", GRADIENT)
-def test_baselines_train_as_on_the_cpu(method: str) -> None:
-    """Enough steps that most are replays of a recorded graph."""
-    there, here = (make(method, epochs=5, device=device) for device in ("cuda", "cpu"))
-    for task in TASKS:
-        there.partial_fit(*task)
-        here.partial_fit(*task)
-    difference = torch.linalg.vector_norm(weights(there).cpu() - weights(here))
-    assert difference < 1e-3 * torch.linalg.vector_norm(weights(here))
-    x = np.concatenate([x for x, _ in TASKS])
-    assert np.mean(there.predict(x) == here.predict(x)) > 0.98
 
 
 def test_a_stack_on_the_gpu_is_the_plain_construction() -> None:

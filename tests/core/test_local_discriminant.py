@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,14 @@ from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 from scipy.stats import multivariate_normal  # type: ignore[import-untyped]
 
 from redunet import ReduNetClassifier
-from redunet.core import local_discriminant
 from redunet.core.construction import Schedule
 from redunet.core.grid import unit_rows
 from redunet.core.local_discriminant import LOCALITY, MARGIN, LocalDiscriminant
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
-from redunet.core.readouts import LinearDiscriminant
 from redunet.core.second_moments import SecondMoments
 from tests import reference
-from tests.conftest import classes_on_subspaces
 
 SCHEDULE = Schedule(3, 0.5, 0.933)
 
@@ -93,20 +89,6 @@ def test_factors_and_reduced_spaces_give_what_matrices_give() -> None:
     np.testing.assert_allclose(found.scores(Z), other.scores(Z), rtol=1e-9, atol=1e-7)
 
 
-def test_without_locality_it_is_the_linear_discriminant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_discriminant, "LOCALITY", 0.0)
-    X, y = classes_on_subspaces(k=4, d=12, per_class=50, rank=12)
-    X += np.eye(4, 12)[y]
-    network = build_network(ClassMoments(12).update(torch.from_numpy(X), y), 0.5, SCHEDULE)
-    Z = unit_rows(torch.from_numpy(X))
-    local, linear = (
-        kind.from_network(network, 1e-9) for kind in (LocalDiscriminant, LinearDiscriminant)
-    )
-    np.testing.assert_allclose(
-        local.probabilities(local.scores(Z)), linear.probabilities(linear.scores(Z)), atol=1e-6
-    )
-
-
 def test_classes_of_one_sample_or_of_equal_means_and_a_single_class() -> None:
     X = np.random.default_rng(0).standard_normal((3, 6))
     network = build_network(
@@ -121,34 +103,6 @@ def test_classes_of_one_sample_or_of_equal_means_and_a_single_class() -> None:
     both = np.concatenate([X, -X])
     equal = model.fit(np.tile(both, (2, 1)), np.repeat(["a", "b"], 6))
     np.testing.assert_allclose(equal.predict_proba(both), 0.5)
-
-
-def test_batches_make_no_difference_and_layers_may_be_float32(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    X, y = classes_on_subspaces(k=5, d=20, per_class=30, rank=20)
-    X += 2 * np.eye(5, 20)[y]
-    model = ReduNetClassifier(n_layers=2, readout="quadratic", exact=True).fit(X, y)
-    scores = model.decision_function(X)
-    single = ReduNetClassifier(n_layers=2, readout="quadratic", dtype="float32").fit(X, y)
-    np.testing.assert_allclose(single.predict_proba(X), model.predict_proba(X), atol=2e-3)
-    monkeypatch.setattr(local_discriminant, "BATCH_BYTES", 1)
-    np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-12)
-
-
-def test_a_model_is_the_same_in_any_order_and_from_its_file(tmp_path: Path) -> None:
-    X, y = classes_on_subspaces(k=4, d=16, per_class=20, rank=6)
-    X += np.eye(4, 16)[y]
-    whole = ReduNetClassifier(n_layers=1, readout="quadratic", ridge=0.1).fit(X, y)
-    grown = ReduNetClassifier(n_layers=1, readout="quadratic", ridge=0.1)
-    for label in (2, 0, 3, 1):
-        grown.partial_fit(X[y == label][::-1], y[y == label])
-    whole.save(tmp_path / "whole")
-    grown.save(tmp_path / "grown")
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "grown").read_bytes()
-    loaded = ReduNetClassifier.load(tmp_path / "grown")
-    assert loaded.readout == "quadratic"
-    assert np.array_equal(loaded.predict_proba(X), whole.predict_proba(X))
 
 
 @settings(max_examples=30, deadline=None)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redunet import ReduNetClassifier
 from redunet.core.construction import LayerStream, Schedule
 from redunet.core.eigenvectors import (
     gram_eigenvectors,
@@ -24,10 +23,9 @@ from redunet.core.eigenvectors import (
 )
 from redunet.core.grid import unit_rows
 from redunet.core.layers import StoredLayers
-from redunet.core.low_rank import LowRankLayer, stacked
+from redunet.core.low_rank import LowRankLayer
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network, extend_network
-from redunet.core.passes import Pass
 from redunet.core.rate import Coding
 from redunet.core.readouts import NearestSubspace
 from redunet.core.reduced_space import ReducedSpace
@@ -133,19 +131,6 @@ def test_any_counts_and_directions(d: int, counts: list[int], zeros: int, seed: 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_in_float32(case: str) -> None:
-    d, counts, zeros = CASES[case]
-    X, y = samples(d, counts, zeros)
-    single = build_network(moments_of(X, y), EPS, STEPS, dtype=torch.float32)
-    double = build_network(moments_of(X, y), EPS, STEPS)
-    Z = unit_rows(torch.from_numpy(X))
-    for a, b in zip(single.layers, double.layers, strict=True):
-        assert a.E.dtype == a.C.dtype == torch.float32
-        assert max(error(a.E, b.E), error(a.C, b.C)) < 1e-3
-    assert error(single.transform(Z.float(), 1.0), double.transform(Z, 1.0)) < 1e-3
-
-
-@pytest.mark.parametrize("case", CASES)
 def test_kept_streamed_and_passing_are_equal_to_the_bit(case: str) -> None:
     d, counts, zeros = CASES[case]
     X, y = samples(d, counts, zeros)
@@ -212,22 +197,6 @@ def test_layers_say_what_they_are_made_of() -> None:
     assert layers.n_bytes == 5 * 8 * first.layer_numbers
 
 
-def test_a_class_that_fills_its_space_turns_to_a_matrix() -> None:
-    X, y = samples(40, [16, 17, 60], seed=3)
-    _, first = parts(build_network(moments_of(X, y), EPS, STEPS))
-    assert first.dense == (1, 2)
-    assert [stack.classes for stack in first.stacks] == [(0,)]
-
-
-def test_rank_counts_and_not_the_number_of_samples() -> None:
-    X, y = samples(40, [3, 60])
-    X = np.vstack([X, np.repeat(X[:3], 50, axis=0)])
-    y = np.append(y, np.zeros(150, dtype=y.dtype))
-    _, first = parts(build_network(moments_of(X, y), EPS, STEPS))
-    assert first.dense == (1,)
-    assert first.stacks[0].B.shape == (1, 4, 40)
-
-
 @pytest.mark.parametrize(("d", "rank"), [(5, 1), (30, 7), (200, 50)])
 def test_the_factor_of_a_matrix_of_low_rank(d: int, rank: int) -> None:
     F = torch.randn(d, rank, dtype=torch.float64, generator=torch.Generator().manual_seed(d))
@@ -273,28 +242,6 @@ def test_nearly_equal_samples_leave_a_factor_accurate(apart: float) -> None:
     assert error(found @ found.mT, A) < 1e-14
 
 
-def test_stacks_hold_classes_of_similar_rank() -> None:
-    factors = {j: torch.ones(5, rank) for j, rank in enumerate([1, 9, 8, 16, 3])}
-    assert [(stack.classes, tuple(stack.B.shape)) for stack in stacked(factors)] == [
-        ((0, 4), (2, 4, 5)),
-        ((2,), (1, 8, 5)),
-        ((1,), (1, 12, 5)),
-        ((3,), (1, 16, 5)),
-    ]
-
-
-def test_a_pass_that_reuses_its_memory_takes_no_more_of_it() -> None:
-    _, first = parts(build_network(moments_of(*samples(40, [3, 60, 4])), EPS, STEPS))
-    going = Pass(first, Coding((3, 60, 4), 40, EPS), reuse=True)
-    places = set()
-    for _ in range(6):
-        layer = going.layer(0.1)
-        assert isinstance(layer, LowRankLayer)
-        places |= {layer.E.data_ptr(), *(stack.B.data_ptr() for stack in layer.stacks)}
-        going.move()
-    assert len(places) == 1 + 3  # two places in turns, besides the first moments themselves
-
-
 def test_a_reduced_space_is_only_taken_where_it_is_worth_it() -> None:
     assert ReducedSpace.of(moments_of(*samples(40, [50, 60], 2))) is None
     space = ReducedSpace.of(moments_of(*samples(40, [50, 60], 5)))
@@ -304,14 +251,3 @@ def test_a_reduced_space_is_only_taken_where_it_is_worth_it() -> None:
     few = ReducedSpace.of(moments_of(*samples(40, [5, 6])))
     assert few is not None
     assert few.size == 12
-
-
-def test_the_classifier_takes_them_in_its_stride() -> None:
-    X, y = samples(60, [6] * 12, zeros=10, seed=5)
-    joint = ReduNetClassifier(n_layers=6, n_components=4).fit(X, y)
-    parts_of = ReduNetClassifier(n_layers=6, n_components=4)
-    for label in np.random.default_rng(0).permutation(12):
-        parts_of.partial_fit(X[y == label], y[y == label])
-    assert np.array_equal(joint.predict_proba(X), parts_of.predict_proba(X))
-    assert joint.transform(X).shape == (72, 60)
-    assert (joint.predict(X) == y).mean() > 0.9

@@ -73,16 +73,6 @@ def test_every_operator_is_the_papers(large: Any, dtype: torch.dtype, tolerance:
         np.testing.assert_allclose(mine.gamma.double(), theirs.gamma, rtol=1e-6)
 
 
-def test_the_grid_moves_the_operators_by_its_own_size_only(
-    large: Any, large_network: ReduNet
-) -> None:
-    X, y, _ = large
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    ungridded = reference.train(unit, y, 60, 0.5, 0.5, 0.933)
-    moved = worst(large_network, ungridded)
-    assert 1e-8 < moved < 4 * 200**0.5 * 2.0**-20
-
-
 def test_new_samples_move_as_in_the_paper(large: Any, large_network: ReduNet) -> None:
     _, _, oracle = large
     network = large_network
@@ -97,15 +87,6 @@ def test_new_samples_move_as_in_the_paper(large: Any, large_network: ReduNet) ->
     first = [reference.memberships(oracle.layers[0], z.numpy(), 2.0) for z in Z]
     np.testing.assert_allclose(by_layer[0], first, rtol=1e-11)
     assert torch.allclose(by_layer.sum(dim=2), torch.ones(60, 5).double(), rtol=0, atol=1e-14)
-
-
-def test_the_moments_after_the_last_layer_are_those_of_the_samples(
-    large: Any, large_network: ReduNet
-) -> None:
-    _, _, oracle = large
-    last = large_network.last_moments()
-    for mine, Z in zip(last, oracle.Z, strict=True):
-        assert error(mine, Z @ Z.T) < 1e-11
 
 
 def test_the_moments_after_each_layer_are_open_to_inspection(large: Any) -> None:
@@ -175,16 +156,6 @@ def test_a_layer_held_on_to_stays_what_it_was(small: Any, keep: bool) -> None:
         assert torch.equal(layer.C, C)
 
 
-def test_passing_layers_are_those_of_the_stream_in_one_memory(small: Any) -> None:
-    network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
-    places = set()
-    for mine, theirs in zip(network.layers.iter_reusing_memory(), network.layers, strict=True):
-        assert torch.equal(mine.E, theirs.E)
-        assert torch.equal(mine.C, theirs.C)
-        places.add(mine.C.data_ptr())
-    assert len(places) == 1
-
-
 def test_a_pass_begun_and_left_disturbs_no_other(small: Any) -> None:
     network = build_network(moments_of(*small), 0.5, PAPER, keep=False)
     expected = [layer.E.clone() for layer in network.layers]
@@ -242,27 +213,6 @@ def test_algorithm_1_gives_the_joint_network_task_after_task(
     assert error(network.last_moments(), joint.last_moments()) < 1e-9
 
 
-def test_algorithm_1_in_float32(large: Any) -> None:
-    X, y, oracle = large
-    old = y < 4
-    network = build_network(moments_of(X[old], y[old]), 0.5, PAPER, dtype=torch.float32)
-    network = extend_network(stripped(network), torch.from_numpy(X[~old]), y[~old])
-    assert next(iter(network.layers)).E.dtype == torch.float32
-    assert worst(network, oracle) < 1e-3
-
-
-def test_algorithm_1_takes_arrays(small: Any) -> None:
-    X, y = small
-    old = y < 2
-    network = build_network(ClassMoments(X.shape[1]).update(X[old], y[old]), 0.5, PAPER)
-    of_array = extend_network(network, X[~old], y[~old])
-    of_tensor = extend_network(network, torch.from_numpy(X[~old]), y[~old])
-    assert of_array.labels == of_tensor.labels
-    for a, b in zip(of_array.layers, of_tensor.layers, strict=True):
-        assert torch.equal(a.E, b.E)
-        assert torch.equal(a.C, b.C)
-
-
 def test_algorithm_1_refuses_an_old_class(small: Any) -> None:
     X, y = small
     network = build_network(moments_of(X, y), 0.5, PAPER)
@@ -296,22 +246,6 @@ def test_rate_reduction_never_falls_for_small_steps(large: Any, eps: float) -> N
     assert rates[-1] > rates[0]
 
 
-def test_permuting_features_permutes_moments_to_the_bit_and_layers_closely(
-    large: Any, large_network: ReduNet
-) -> None:
-    X, y, _ = large
-    order = np.random.default_rng(3).permutation(200)
-    plain, permuted = moments_of(X, y), moments_of(X[:, order], y)
-    for label in plain:
-        assert torch.equal(plain[label].sum[order], permuted[label].sum)
-        mine = plain[label].second_moment[order][:, order]
-        assert torch.equal(mine, permuted[label].second_moment)
-    other_network = build_network(permuted, 0.5, PAPER)
-    for one, other in zip(large_network.layers, other_network.layers, strict=True):
-        assert error(one.E[order][:, order], other.E) < 1e-11
-        assert error(one.C[:, order][:, :, order], other.C) < 1e-11
-
-
 def test_rotating_the_input_rotates_the_network(large: Any, large_network: ReduNet) -> None:
     X, y, _ = large
     Q = np.linalg.qr(np.random.default_rng(4).standard_normal((200, 200)))[0]
@@ -342,34 +276,6 @@ def test_steps_follow_the_schedule_up_to_the_cap() -> None:
     assert Schedule(5, 3.0, 1.0, "relative").at(0, 0.05) * 0.05 == MAX_RELATIVE_STEP
 
 
-def test_a_relative_step_does_not_depend_on_how_many_samples_there_are(small: Any) -> None:
-    X, y = small
-    once = moments_of(X, y)
-    often = moments_of(np.concatenate([X] * 8), np.concatenate([y] * 8))
-    apart = {}
-    for kind in ("absolute", "relative"):
-        schedule = Schedule(3, 0.4, 0.9, kind)
-        few, many = (build_network(m, 0.5, schedule) for m in (once, often))
-        apart[kind] = error(many.last_moments() / 8, few.last_moments())
-    assert apart["relative"] < 1e-12
-    assert apart["absolute"] > 0.05
-    # Memberships of new samples depend on it, as C_j does: so must their sharpness.
-    Z = unit_rows(torch.from_numpy(X))
-    assert error(many.transform(Z, 8.0), few.transform(Z, 1.0)) < 1e-12
-    assert error(many.transform(Z, 1.0), few.transform(Z, 1.0)) > 0.05
-
-
-@pytest.mark.parametrize(("step", "turns"), [(0.3, False), (1.0, False), (2.0, True)])
-def test_up_to_a_relative_step_of_one_no_direction_is_lost(
-    small: Any, step: float, turns: bool
-) -> None:
-    network = build_network(moments_of(*small), 0.5, Schedule(1, step, 1.0, "relative"))
-    (layer,) = network.layers
-    changes = layer.E - layer.gamma[:, None, None] * layer.C
-    values = torch.linalg.eigvalsh(torch.eye(12, dtype=torch.float64) + layer.step * changes)
-    assert (float(values.min()) <= 0) == turns
-
-
 @pytest.mark.parametrize("keep", [True, False])
 def test_depth_ends_where_the_objective_gains_too_little(small: Any, keep: bool) -> None:
     moments = moments_of(*small)
@@ -392,21 +298,6 @@ def test_depth_ends_where_the_objective_gains_too_little(small: Any, keep: bool)
         assert a.rate == b.rate
     assert len(build_network(moments, 0.5, replace(deep, tol=1e-300)).layers) == 60
     assert len(build_network(moments, 0.5, replace(deep, tol=1e300)).layers) == 1
-
-
-def test_few_samples_with_a_large_alpha_stay_stable() -> None:
-    X, y = classes_on_subspaces(k=3, d=40, per_class=2, rank=2)
-    network = build_network(moments_of(X, y), 0.5, PAPER)
-    rates = [layer.rate.delta_R for layer in network.layers]
-    assert np.isfinite(rates).all()
-    assert rates[-1] >= rates[0]
-
-
-def test_no_layers_leave_the_moments_as_they_are(small: Any) -> None:
-    moments = moments_of(*small)
-    network = build_network(moments, 0.5, Schedule(0, 0.5, 0.933))
-    assert list(network.layers) == []
-    assert torch.equal(network.last_moments(), moments.Sigma())
 
 
 def test_what_cannot_be_built_is_said() -> None:

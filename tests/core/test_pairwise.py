@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import log_expit  # type: ignore[import-untyped]
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -19,7 +17,6 @@ from redunet.core.grid import unit_rows
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.pairwise import MOST_CLASSES, PairwiseDiscriminant
-from redunet.core.readouts import LinearDiscriminant
 from redunet.errors import SettingsError
 from redunet.estimators import PairwiseDiscriminant as Estimator
 from tests import reference
@@ -84,17 +81,6 @@ def test_without_layers_the_network_is_the_estimator() -> None:
     )
 
 
-def test_two_classes_have_the_linear_discriminants_labels() -> None:
-    X, y = classes_on_subspaces(k=2, d=20, per_class=30, rank=4, noise=0.3)
-    network = build_network(ClassMoments(20).update(torch.from_numpy(X), y), 0.5, SCHEDULE)
-    Z = network.transform(unit_rows(torch.from_numpy(X)), 1.0)
-    one, other = (
-        kind.from_network(network, 0.01).scores(Z)
-        for kind in (PairwiseDiscriminant, LinearDiscriminant)
-    )
-    np.testing.assert_allclose(one[:, 1] - one[:, 0], other[:, 1] - other[:, 0], rtol=1e-9)
-
-
 def test_one_class_is_always_the_answer() -> None:
     model = Estimator().fit(np.eye(3), ["only"] * 3)
     assert model.predict([[1.0, 2.0, 3.0]]).tolist() == ["only"]
@@ -107,43 +93,3 @@ def test_too_many_classes_are_refused_in_one_line() -> None:
     model = Estimator().fit(X, np.tile(np.arange(k), 3))
     with pytest.raises(SettingsError, match=f"at most {MOST_CLASSES} classes .* got {k}: choose"):
         model.predict(X)
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**16), data=st.data())
-def test_any_stream_gives_the_same_scores_to_the_last_bit(seed: int, data: Any) -> None:
-    rng = np.random.default_rng(seed)
-    y = np.repeat(np.arange(4), [9, 30, 12, 20])
-    X = rng.standard_normal((len(y), 8)) + rng.standard_normal((4, 8))[y]
-    order = rng.permutation(len(y))
-    cuts = sorted(data.draw(st.lists(st.integers(1, len(y) - 1), max_size=5, unique=True)))
-    joint = Estimator().fit(X, y)
-    stream = Estimator()
-    for rows in np.split(order, cuts):
-        stream.partial_fit(X[rows], y[rows])
-    extra = rng.standard_normal((7, 8))
-    stream.partial_fit(extra, [9] * 7).forget([9])
-    stream.partial_fit(extra, [1] * 7).unlearn(extra, [1] * 7)
-    assert np.array_equal(stream.decision_function(X), joint.decision_function(X))
-
-
-def test_a_cascade_gives_the_whole_networks_labels() -> None:
-    rng = np.random.default_rng(0)
-    X, y = classes_on_subspaces(k=6, d=24, per_class=60, rank=5, noise=0.4)
-    model = ReduNetClassifier(n_layers=40, step=0.05, step_kind="relative", readout="pairwise")
-    model.fit(X, y)
-    between = X[rng.permutation(len(X))] + X
-    exact = ReduNetClassifier(**model.get_params() | {"exact": True}).fit(X, y)
-    assert model.cascade_.stages
-    assert np.array_equal(model.predict(between), exact.predict(between))
-
-
-def test_single_precision_differs_by_rounding() -> None:
-    X, y = classes_on_subspaces(k=4, d=16, per_class=60, rank=4, noise=0.4)
-    wide, narrow = (
-        ReduNetClassifier(n_layers=3, readout="pairwise", ridge=0.1, dtype=dtype).fit(X, y)
-        for dtype in ("float64", "float32")
-    )
-    np.testing.assert_allclose(
-        narrow.decision_function(X), wide.decision_function(X), rtol=1e-3, atol=1e-3
-    )

@@ -46,29 +46,9 @@ def test_the_gradient_of_the_objective_is_e_minus_gamma_c(counts: list[int], eps
     assert rate.delta_R == pytest.approx((R - R_c).item(), rel=1e-9, abs=1e-12)
 
 
-def test_each_operator_alone_is_the_gradient_of_its_own_term() -> None:
-    counts, d, eps = [6, 10], 5, 0.5
-    Z = [z.requires_grad_() for z in samples(counts, d)]
-    R, R_c = rates_by_definition(Z, eps)
-    expand = torch.autograd.grad(R, Z, retain_graph=True)
-    compress = torch.autograd.grad(R_c, Z)
-    coding = Coding(tuple(counts), d, eps)
-    with torch.no_grad():
-        E, C, _ = operators(torch.stack([z @ z.T for z in Z]), coding)
-        for j, z in enumerate(Z):
-            assert torch.allclose(E @ z, expand[j], rtol=0, atol=1e-12)
-            assert torch.allclose(coding.gamma[j] * C[j] @ z, compress[j], rtol=0, atol=1e-12)
-
-
 def test_one_class_has_no_rate_to_reduce() -> None:
     (z,) = samples([8], 5)
     assert rate_reduction((z @ z.T)[None], [8], 0.5).delta_R == pytest.approx(0, abs=1e-14)
-
-
-def test_gamma_alpha_j_is_alpha() -> None:
-    coding = Coding((3, 50, 11), 7, 0.3)
-    for gamma, alpha in zip(coding.gamma, coding.alphas, strict=True):
-        assert gamma * alpha == pytest.approx(coding.alpha, rel=1e-15)
 
 
 def test_second_moments_are_read_back_from_the_compression() -> None:

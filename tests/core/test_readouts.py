@@ -58,16 +58,6 @@ def test_the_last_layer_alone_is_enough(built: Any) -> None:
     np.testing.assert_allclose(alone.residuals(Z), whole.residuals(Z), rtol=0, atol=1e-9)
 
 
-def test_a_class_uses_no_more_than_its_numerical_rank() -> None:
-    line = np.outer(np.linspace(1, 2, 8), np.ones(6))
-    plane = np.random.default_rng(0).standard_normal((8, 2)) @ np.eye(2, 6)
-    X = torch.from_numpy(np.concatenate([line, plane]))
-    moments = ClassMoments(6).update(X, [0] * 8 + [1] * 8)
-    readout = NearestSubspace.from_moments(moments.Sigma(), 4)
-    used = (readout.U.square().sum(dim=1) > 0.5).sum(dim=1).tolist()
-    assert used == [1, 2]
-
-
 UNEQUAL = np.repeat(True, 200)
 UNEQUAL[::3] = False
 
@@ -173,20 +163,6 @@ def test_coding_lengths_are_those_with_and_without_the_sample(unequal: Any, eps:
     single = CodingLength.from_moments(network.last_moments().float(), network.counts, eps)
     assert single.C.dtype == torch.float32
     np.testing.assert_allclose(single.scores(Z.float()), scores, rtol=0, atol=1e-3)
-
-
-def test_a_sample_is_coded_best_with_its_own_class_where_no_other_has_its_direction() -> None:
-    moments = ClassMoments(4).update(torch.eye(4).repeat(5, 1), [0, 0, 1, 1] * 5)
-    readout = CodingLength.from_moments(moments.Sigma(), moments.counts, 0.5)
-    assert readout.scores(torch.eye(4).double()).argmax(dim=1).tolist() == [0, 0, 1, 1]
-
-
-def test_a_discriminant_of_single_samples_is_the_nearest_of_them() -> None:
-    X = np.random.default_rng(0).standard_normal((3, 6))
-    moments = ClassMoments(6).update(torch.from_numpy(X), [0, 1, 2])
-    readout = LinearDiscriminant.from_moments(moments.Sigma(), moments.means(), [1, 1, 1], 0.01)
-    near = unit_rows(torch.from_numpy(X + 0.05))
-    assert readout.scores(near).argmax(dim=1).tolist() == [0, 1, 2]
 
 
 def test_layers_alone_do_not_tell_the_means() -> None:

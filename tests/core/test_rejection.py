@@ -117,25 +117,8 @@ def test_one_sample_a_class_leaves_everything_possible() -> None:
     assert float(drawn.min()) > 0.999
 
 
-@pytest.mark.parametrize("counts", [[3, 4, 5], [2, 40], [30, 30]])
-def test_drawn_samples_are_the_same_each_time_and_weigh_as_their_classes(counts: list[int]) -> None:
-    moments = learnt(16, counts)
-    found = residuals_of(moments, 1.0)
-    drawn, weights = found.drawn()
-    assert torch.equal(drawn, found.drawn()[0])
-    assert weights.sum(dim=1).tolist() == pytest.approx([n / sum(counts) for n in counts])
-    assert bool(((drawn >= 0) & (drawn <= 1)).all())
-
-
 @given(st.lists(st.floats(-9, 9), min_size=2, max_size=30), st.floats(0.01, 0.99))
 def test_quantiles_are_numpys_for_equal_weights(values: list[float], level: float) -> None:
     given_ = torch.tensor(values, dtype=torch.float64)
     found = quantiles(given_, torch.ones_like(given_), torch.tensor([level], dtype=torch.float64))
     assert float(found[0]) == pytest.approx(np.quantile(values, level, method="hazen"), abs=1e-9)
-
-
-def test_quantiles_count_weights_as_copies() -> None:
-    values = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
-    heavy = quantiles(values, torch.tensor([1.0, 8.0, 1.0]), torch.tensor([0.4, 0.99]).double())
-    assert heavy[0] == 1.0
-    assert heavy[1] == 3.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 from redunet import ClassMoments, NumericalError, ReduNetClassifier
 from redunet.core.covariance import class_means, covariance_of_sum, summed
 from redunet.core.whitening import Whitening
-from redunet.estimators import storage
 from tests import reference
 from tests.conftest import classes_on_subspaces
 
@@ -41,12 +38,6 @@ def test_the_covariance_is_that_of_the_samples() -> None:
     means, total = class_means(MOMENTS), summed(MOMENTS)
     W = covariance_of_sum(total, means, MOMENTS.counts).numpy()
     np.testing.assert_allclose(W, pooled(GRIDDED, y), atol=1e-13)
-
-
-def test_whitened_classes_vary_alike_in_all_directions() -> None:
-    A = Whitening.from_moments(MOMENTS, 1e-9).A.numpy()
-    W = pooled(GRIDDED @ A.T, y)
-    np.testing.assert_allclose(W, np.trace(W) / 9 * np.eye(9), atol=1e-6 * np.trace(W))
 
 
 @pytest.mark.parametrize("ridge", [0.01, 1.0])
@@ -95,49 +86,12 @@ def test_means_are_whitened_too() -> None:
     np.testing.assert_allclose(single, Sigma, rtol=0, atol=1e-5)
 
 
-def test_it_is_derived_anew_when_classes_or_samples_come_or_go() -> None:
-    def map_of(model: ReduNetClassifier) -> torch.Tensor:
-        return Whitening.from_moments(model.moments_, 0.1).A
-
-    def outcome(model: ReduNetClassifier) -> Any:
-        return model.transform(X)
-
-    model = ReduNetClassifier(n_layers=2, n_components=3, whitening=0.1).fit(X, y)
-    all_four, features = map_of(model), outcome(model)
-    without = copy.deepcopy(model).forget([3])
-    assert not torch.equal(map_of(without), all_four)
-    assert not np.array_equal(outcome(without), features)
-    back = without.partial_fit(X[y == 3], y[y == 3])
-    assert torch.equal(map_of(back), all_four)
-    assert np.array_equal(outcome(back), features)
-
-
-def test_the_setting_is_saved_with_the_model(tmp_path: Path) -> None:
-    model = ReduNetClassifier(n_layers=2, n_components=3, whitening=0.1).fit(X, y)
-    model.save(tmp_path / "model")
-    again = ReduNetClassifier.load(tmp_path / "model")
-    assert again.whitening == 0.1
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    model.set_params(whitening=None).save(tmp_path / "plain")
-    _, content = storage.load(tmp_path / "plain")
-    assert "whitening" not in content["settings"]  # a file as it was before there was whitening
-    assert ReduNetClassifier.load(tmp_path / "plain").whitening is None
-
-
 def test_where_nothing_varies_within_classes_nothing_is_whitened() -> None:
     plain, whitened = (
         ReduNetClassifier(n_layers=2, whitening=how, exact=True).fit(X[:3], ["a", "b", "c"])
         for how in (None, 0.1)
     )
     np.testing.assert_allclose(whitened.transform(X), plain.transform(X), atol=1e-13)
-
-
-def test_a_large_ridge_is_no_whitening() -> None:
-    plain, whitened = (
-        ReduNetClassifier(n_layers=2, n_components=3, whitening=how).fit(X, y)
-        for how in (None, 1e6)
-    )
-    np.testing.assert_allclose(plain.predict_proba(X), whitened.predict_proba(X), atol=1e-5)
 
 
 def test_a_ridge_too_small_is_said_so() -> None:

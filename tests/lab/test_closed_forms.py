@@ -121,7 +121,8 @@ def test_klda_is_a_discriminant_on_fourier_features_of_variance_two_gamma() -> N
     assert fourier.bandwidth == 0.5
     omega = fourier.weights.numpy() * 2 * np.pi / 2**20
     assert omega.var() == pytest.approx(2 * 2.0, rel=0.1)
-    same = LinearDiscriminant(0.1, features=Fourier(5, (64,), 40, 0.5)).fit(X, bandwidth=y)
+    fourier = Fourier(5, (64,), 40, bandwidth=0.5)
+    same = LinearDiscriminant(0.1, features=fourier).fit(X, y)
     assert model.moments_ == same.moments_
     assert np.array_equal(model.decision_function(DIGITS), same.decision_function(DIGITS))
 

@@ -73,21 +73,6 @@ def test_one_shape_of_batch_gives_each_image_its_own_bits(names: dict[str, Any])
     assert not np.allclose(trained.numpy(), names["vectors"][:8])
 
 
-def test_texts_are_labelled_and_classes_come_and_go(names: dict[str, Any]) -> None:
-    assert names["labels"].tolist() == ["weather", "cooking"]
-    assert names["same"] is True
-    assert names["equal"] is True
-    assert names["by_topic"].classes_.tolist() == ["cooking", "music", "weather"]
-    assert names["by_topic"].moments_.counts == (60, 60, 57)
-
-
-def test_text_vectors_have_the_same_bits_in_any_batch(names: dict[str, Any]) -> None:
-    texts, encoder = names["texts"], names["text_encoder"]
-    whole = encoder.transform(texts)
-    one_by_one = np.concatenate([encoder.transform([text]) for text in texts])
-    assert np.array_equal(whole, one_by_one)
-
-
 @needs_minilm
 def test_the_commands_on_texts_do_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

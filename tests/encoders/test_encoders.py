@@ -184,14 +184,6 @@ def test_a_vector_is_the_mean_over_tokens_by_the_attention_mask(
         open_encoder(other)(texts)
 
 
-def test_a_text_is_read_up_to_its_longest_length(of_texts: Encoder) -> None:
-    long = ["rain " * 22, "rain " * 23, "rain " * 500]
-    vectors = of_texts(long)
-    assert np.array_equal(vectors[0], vectors[1])
-    assert np.array_equal(vectors[0], vectors[2])
-    assert not np.array_equal(vectors[0], of_texts(["rain " * 21])[0])
-
-
 def test_images_are_cropped_shifted_and_scaled(of_images: Encoder, tmp_path: Path) -> None:
     import transformers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redunet import ReduNetClassifier
-from redunet.core import readouts
 from redunet.core.low_rank import LowRankLayer
 from redunet.core.memberships import Sharpness
 from redunet.errors import DataError, SettingsError
@@ -30,12 +28,11 @@ from redunet.estimators import (
 )
 from redunet.estimators.predictor import StreamingWarning
 from redunet.export import export, exporting, formats
-from redunet.export.checking import drawn_vectors
 from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
-from redunet.export.program import Form, forms, input_shape, program
-from redunet.features import Deskew, Flatten, RandomReLU, Scattering, Standardize
-from redunet_lab.closed_forms import AIR, KLDA, SLDA, FeCAM, RanPAC
+from redunet.export.program import forms, input_shape, program
+from redunet.features import Deskew, Flatten, RandomReLU, Standardize
+from redunet_lab.closed_forms import AIR, SLDA, FeCAM
 from tests.export.running import NAMES, X, Y, opened, outputs, same_labels
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -135,26 +132,6 @@ def test_closed_form_estimators(estimator: Any, data: Any, tmp_path: Path) -> No
         np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-9)
 
 
-def test_a_correlation_distance_is_exported(tmp_path: Path) -> None:
-    model = QuadraticDiscriminant(distance="correlation").fit(X, Y)
-    export(model, tmp_path / "m.onnx", X)
-    same_labels(model, tmp_path / "m.onnx", X)
-
-
-@pytest.mark.parametrize(
-    "model", [RanPAC(40), KLDA(40), FeCAM(tukey=True)], ids=lambda model: model.kind
-)
-def test_a_map_of_its_own_is_exported_too(model: Any, tmp_path: Path) -> None:
-    model.fit(X[::2], NAMES[::2])
-    for data in (None, X):
-        found = export(model, tmp_path / "m.onnx", data)
-        assert found.made == ("random input" if data is None else "")
-        assert "the feature map" in found.holds
-        same_labels(model, tmp_path / "m.onnx", X)
-    with pytest.raises(SettingsError, match="expected a model that can stand without its feature"):
-        export(model, tmp_path / "m.onnx", X, without_features=True)
-
-
 ALONE = """
 import json, sys
 class Blocked:
@@ -218,24 +195,6 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     first = (tmp_path / "m.onnx").read_bytes()
     export(ReduNetClassifier(n_layers=4).fit(X, NAMES), tmp_path / "m.onnx", X)
     assert (tmp_path / "m.onnx").read_bytes() == first
-
-
-def test_operators_determine_second_moments_up_to_counts(tmp_path: Path) -> None:
-    """What docs/export.md says of the first layer, done."""
-    model = ReduNetClassifier(n_layers=2, eps=0.5).fit(X, Y)
-    made = program(model, list(forms(model, every_layer=True))[-1])
-    layer: Any = made.get_submodule("layers.layers.0")
-    d, k = layer.d, layer.n_dense
-    Q = layer.projections.mT.reshape(k, d, d)
-    eye = torch.eye(d, dtype=torch.float64)
-    found = torch.linalg.solve(eye - Q, Q)  # α_j Σ_j
-    found = found / found.diagonal(dim1=1, dim2=2).sum(dim=1)[:, None, None]
-    true = next(model.network_.moments()) / torch.tensor(model.moments_.counts)[:, None, None]
-    space = model.network_.layers.space
-    if space is not None:
-        true = true[:, space.features][:, :, space.features]
-        found = found[:, :-1, :-1]
-    torch.testing.assert_close(found, true, rtol=0, atol=1e-9)
 
 
 def hard_to_fuse() -> ReduNetClassifier:
@@ -320,40 +279,11 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_read_out_of_ones_own_cannot_be_exported(tmp_path: Path) -> None:
-    class Own:
-        def scores(self, Z: torch.Tensor) -> torch.Tensor:
-            return Z[:, :10].double()
-
-        def probabilities(self, scores: torch.Tensor) -> torch.Tensor:
-            return scores.softmax(dim=1)
-
-    readouts.register("own", lambda *_: Own())
-    try:
-        model = ReduNetClassifier(n_layers=1, readout="own").fit(X, Y)
-        with pytest.raises(SettingsError, match=r"that can be exported, got 'own'"):
-            export(model, tmp_path / "m.onnx", X)
-    finally:
-        del readouts.READOUTS["own"]
-
-
-class Own(Flatten):
-    kind = "own"
-
-
-def test_scattering_is_exported(tmp_path: Path) -> None:
-    images = X.reshape(-1, 8, 8)[::3]
-    model = ReduNetClassifier(n_layers=3, features=Scattering((8, 8), J=1, L=4))
-    model.set_params(whitening=0.1, readout="discriminant").fit(images[::2], Y[::3][::2])
-    assert export(model, tmp_path / "m.onnx", images).samples == len(images)
-    assert outputs(tmp_path / "m.onnx", images)[0].tolist() == model.predict(images).tolist()
-
-
 def test_a_feature_map_without_a_module_is_left_out(tmp_path: Path) -> None:
     images = X.reshape(-1, 8, 8)
-    features = Own((8, 8))
+    features = Scattering((8, 8), J=1)  # by Fourier transforms
     model = ReduNetClassifier(n_layers=3, features=features, n_components=5).fit(images, Y)
-    with pytest.raises(SettingsError, match=r"got 'own': .*--without-features"):
+    with pytest.raises(SettingsError, match=r"got 'scattering': .*--without-features"):
         export(model, tmp_path / "m.onnx", images)
     vectors = features(torch.from_numpy(images)).numpy()
     found = export(model, tmp_path / "m.onnx", vectors, without_features=True)
@@ -373,38 +303,6 @@ def test_samples_that_are_made_pass_the_feature_map(tmp_path: Path) -> None:
     assert "the feature map, with means and deviations" in found.holds
     flat = ReduNetClassifier(n_layers=8, features=Flatten((8, 8))).fit(images, Y)
     assert "the feature map" in export(flat, tmp_path / "m.onnx").holds
-
-
-@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
-@pytest.mark.parametrize("features", [None, Standardize.learn(X)], ids=["vectors", "a map"])
-@pytest.mark.parametrize(
-    "scaling",
-    [{}, {"normalize": "constant"}, {"normalize": "class", "input_range": (0, 16)}],
-    ids=["sample", "constant", "class"],
-)
-def test_samples_are_made_whatever_the_scaling(
-    scaling: dict[str, Any], features: Any, suffix: str, tmp_path: Path
-) -> None:
-    if features is not None and "input_range" in scaling:
-        scaling = scaling | {"input_range": (-50, 50)}  # of standardized values
-    network = ReduNetClassifier(n_layers=2, features=features, **scaling)
-    estimators = [NearestMean, LinearDiscriminant, Ridge, SLDA, AIR, FeCAM]
-    for model in (network, *(one(features=features, **scaling) for one in estimators)):
-        model.fit(X[::2], Y[::2])
-        for alone in {False, features is not None}:
-            found = export(model, tmp_path / f"m.{suffix}", without_features=alone)
-            assert found.input_shape == (64,)
-            assert found.made.endswith("drawn from the moments")
-            assert found.samples > 1000
-
-
-def test_drawn_samples_have_the_second_moments_beside_the_constant() -> None:
-    model = NearestMean(normalize="constant").fit(X, Y)
-    made = model._fitted().pipeline.vectors(drawn_vectors(model), "cpu")
-    plain = NearestMean(features=Flatten((65,)))  # of the same vectors, with the constant's column
-    plain.fit(model._fitted().pipeline.vectors(X, "cpu").numpy(), Y)
-    wanted = torch.from_numpy(drawn_vectors(plain))
-    torch.testing.assert_close(made, wanted * wanted[:, -1:].sign(), rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("file_format", ["onnx", "torch"])
@@ -463,25 +361,3 @@ def test_the_smallest_numbers_have_the_models_labels(file_format: str, tmp_path:
             labels, scores = run(samples)
             assert labels == model.predict(samples).tolist()
             np.testing.assert_allclose(scores, model.decision_function(samples), atol=1e-2)
-
-
-def test_forms_of_a_closed_form_estimator() -> None:
-    assert list(forms(Ridge().fit(X, Y), every_layer=False)) == [Form((), torch.float64)]
-
-
-def test_the_page_about_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its examples run, on a model of images."""
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
-    random = np.random.RandomState(0)
-    images, birds = random.randint(0, 256, (12, 32, 32, 3)), ["robin", "wren"] * 6
-    model = NearestMean(features=Flatten((32, 32, 3))).fit(images, birds)
-    monkeypatch.chdir(tmp_path)
-    for name in ("birds.onnx", "birds.pt2"):
-        export(model, name, images)
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        found: dict[str, Any] = {}
-        exec(compile(block, "export.md", "exec"), found)
-        assert found["label"] if isinstance(found["label"], str) else len(found["label"]) == 5
-        assert found["probabilities"].shape == (5, 2)

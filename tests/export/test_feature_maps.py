@@ -25,7 +25,6 @@ from redunet.features import (
     Mirrored,
     PatchFilters,
     RandomReLU,
-    Scattering,
     SquareRoot,
     StackedPatches,
     Standardize,
@@ -57,12 +56,7 @@ MAPS: dict[str, tuple[FeatureMap, NDArray[Any]]] = {
     "stacked patches of grey": (StackedPatches.learn(LARGE, 0, 4, window=2.5), LARGE),
     "roots": (Chain(PATCHES, SquareRoot(PATCHES.n_features)), IMAGES),
     "mirrored": (Mirrored(PATCHES), IMAGES),
-    "scattering": (Scattering((9, 7, 3), J=1, L=4), IMAGES),
-    "scattering of grey": (Scattering((16, 12), J=2, L=8), LARGE),
-    "scattering, coarse": (Scattering((16, 12), J=2, L=4, pool=1), LARGE),
-    "mirrored scattering": (Mirrored(Scattering((9, 7), J=1)), GREY),
     "upright": (Deskew(Flatten((9, 7, 3))), IMAGES),
-    "upright scattering": (Deskew(Scattering((16, 12), J=2, L=4)), LARGE),
     "together": (Concatenate((PATCHES, Standardize.learn(IMAGES))), IMAGES),
     "chain": (Chain.standardized(PATCHES, IMAGES), IMAGES),
     "nested": (
@@ -109,9 +103,7 @@ def test_whole_numbers_stay_exact() -> None:
         "patches across edges",
         "stacked patches",
         "roots",
-        "scattering",
         "upright",
-        "upright scattering",
     ):
         features, samples = MAPS[name]
         found = feature_module(features)(torch.from_numpy(samples.astype(np.float64)))
@@ -141,12 +133,3 @@ class Own:
 def test_a_map_inside_others_that_cannot_be_exported_is_named() -> None:
     with pytest.raises(SettingsError, match="got 'own'"):
         feature_module(Mirrored(Own()))
-
-
-def test_an_operation_that_is_not_translated_is_an_error() -> None:
-    class Strange(nn.Module):
-        def forward(self, samples: torch.Tensor) -> torch.Tensor:
-            return samples.tanh()
-
-    with pytest.raises(KeyError, match="tanh"):
-        onnx_model(Strange(), (2,), [0], {})

@@ -85,14 +85,6 @@ def test_standardize_by_hand() -> None:
     )
 
 
-def test_a_pixel_that_never_changes_keeps_its_scale() -> None:
-    images = np.array([[[5, 1]], [[5, 3]]], dtype=np.uint8)
-    assert Standardize.learn(images, per="pixel")(torch.from_numpy(images)).tolist() == [
-        [0.0, -1.0],
-        [0.0, 1.0],
-    ]
-
-
 @pytest.mark.parametrize("name", [name for name in MAPS if name.startswith("lift")])
 def test_a_lift_is_a_convolution(name: str) -> None:
     lift = MAPS[name]
@@ -112,25 +104,6 @@ def test_a_lift_is_a_convolution(name: str) -> None:
             )
             by_hand = np.maximum(by_hand, 0) if lift.relu else by_hand
             np.testing.assert_allclose(mine, by_hand, rtol=1e-9, atol=1e-4 * 2**20)
-
-
-def test_kernels_are_gaussian_seeded_and_on_the_grid() -> None:
-    kernels = torch.cat([GaussianLift(seed).kernels for seed in range(60)]) / 2**20
-    assert float(kernels.mean()) == pytest.approx(0, abs=0.03)
-    assert float(kernels.std()) == pytest.approx(1, abs=0.03)
-    assert torch.equal(GaussianLift(7).kernels, GaussianLift(7).kernels)
-    assert not torch.equal(GaussianLift(7).kernels, GaussianLift(8).kernels)
-    assert torch.equal(GaussianLift(7).kernels, GaussianLift(7).kernels.round())
-    assert GaussianLift(0).kernels[0, :3].tolist() == [1849743.0, 419595.0, 1026281.0]
-
-
-def test_the_mean_of_channels_is_the_same_everywhere() -> None:
-    lift = MAPS["lift, mean of channels"]
-    assert isinstance(lift, GaussianLift)
-    assert lift.mean_image is not None
-    np.testing.assert_allclose(
-        lift.mean_image, np.broadcast_to(IMAGES.mean(axis=(0, 1, 2)), (7, 6, 3)), rtol=1e-12
-    )
 
 
 def test_a_chain_is_one_map_after_another() -> None:
@@ -186,17 +159,6 @@ def test_a_centred_lift_is_exact_and_blind_to_brightness() -> None:
     np.testing.assert_array_equal(got.astype(np.int64), np.maximum(wanted, 0).astype(np.int64))
     darker = torch.from_numpy(image // 2)[None]
     assert torch.equal(lift(darker + 100), lift(darker))
-
-
-@pytest.mark.parametrize("plain", [Flatten((7, 6, 3)), SCATTERING], ids=["pixels", "scattering"])
-def test_an_image_and_its_mirror_image_share_their_features(plain: FeatureMap) -> None:
-    features, given = Mirrored(plain), BATCH.clone()
-    assert torch.equal(features(BATCH), features(BATCH.flip(2)))
-    assert torch.equal(features(BATCH), plain(BATCH) + plain(BATCH.flip(2)))
-    assert not torch.equal(features(BATCH), 2 * plain(BATCH))
-    assert torch.equal(BATCH, given)
-    with pytest.raises(SettingsError, match=r"a map of images, got one for .* \(5"):
-        Mirrored(Flatten((5,)))
 
 
 def test_maps_side_by_side_count_the_same() -> None:

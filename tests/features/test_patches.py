@@ -78,17 +78,6 @@ def test_windows_weigh_the_responses_of_all_patches() -> None:
     )
 
 
-def test_features_with_windows_change_less_as_an_image_is_shifted() -> None:
-    wide = textures(40, side=18)
-    here, there = (torch.from_numpy(wide[:, i : i + 14, i : i + 14].copy()) for i in (0, 2))
-
-    def change(window: float) -> float:
-        features = PatchFilters.learn(IMAGES, 1, 12, 4, threshold=0.3, window=window)
-        return float((features(here) - features(there)).norm() / features(here).norm())
-
-    assert change(5.0) < 0.8 * change(0.0)
-
-
 def test_maps_without_a_window_are_saved_as_before() -> None:
     values, _ = FEATURES.to_state()
     assert "window" not in values
@@ -113,54 +102,6 @@ def test_padding_is_zeros_around_the_image(images: Any, window: float) -> None:
     assert "padding" not in wide.to_state()[0]
 
 
-def test_filters_are_unit_vectors_among_whitened_patches() -> None:
-    noise = np.random.default_rng(1).integers(0, 256, (200, 14, 14), dtype=np.uint8)
-    t = responses(PatchFilters.learn(noise, 0, 12, 4), noise[:60]).reshape(-1, 12)
-    np.testing.assert_allclose(t.mean(axis=0), 0, atol=0.05)
-    # The variance of each pixel of a patch is 1, so 1 / (1 + 0.1) is left.
-    np.testing.assert_allclose(t.var(axis=0), 1 / 1.1, atol=0.1)
-    smooth = responses(PatchFilters.learn(IMAGES, 0, 12, 4), IMAGES).reshape(-1, 12)
-    assert smooth.var(axis=0).max() < 1.1
-
-
-def test_a_filter_answers_most_to_the_patch_it_was() -> None:
-    patches = np.random.default_rng(1).integers(0, 256, (8, 5, 5), dtype=np.uint8)
-    features = PatchFilters.learn(patches, 0, 80, 5, cells=1)
-    t = responses(features, patches).reshape(8, 80)
-    assert len(set(t.round(4).argmax(axis=1))) == len(torch.unique(features.filters, dim=0)) == 8
-    # Its length once whitened, by the definition.
-    flat = patches.reshape(8, 25) - patches.mean(axis=(1, 2))[:, None]
-    flat /= np.sqrt(flat.var(axis=1, keepdims=True) + 10)
-    centred = flat - flat.mean(axis=0)
-    precision = np.linalg.inv(np.cov(flat.T, bias=True) + 0.1 * np.eye(25))
-    lengths = np.sqrt(np.einsum("ni,ij,nj->n", centred, precision, centred))
-    np.testing.assert_allclose(t.max(axis=1), lengths, rtol=0.02)
-
-
-def test_centroids_lie_closer_to_patches_than_random_ones() -> None:
-    closeness = []
-    for source in ("random", "kmeans"):
-        features = PatchFilters.learn(IMAGES, 0, 10, 4, source=source)
-        closeness.append(responses(features, IMAGES[:20]).max(axis=3).mean())
-    assert closeness[1] > 1.1 * closeness[0]
-
-
-def test_the_seed_decides_the_filters() -> None:
-    again = PatchFilters.learn(IMAGES, seed=0, n_filters=10, patch_size=4, threshold=0.5)
-    assert torch.equal(again.filters, FEATURES.filters)
-    other = PatchFilters.learn(IMAGES, seed=1, n_filters=10, patch_size=4, threshold=0.5)
-    assert not torch.equal(other.filters, FEATURES.filters)
-    assert torch.equal(FEATURES.filters, FEATURES.filters.round())
-
-
-def test_brightness_and_contrast_hardly_matter() -> None:
-    images = torch.from_numpy(IMAGES)
-    one = FEATURES(images // 2)
-    assert float((FEATURES(images // 2 + 100) - one).abs().max()) < 1e-3 * float(one.max())
-    change = torch.linalg.vector_norm(FEATURES(images) - one) / torch.linalg.vector_norm(one)
-    assert float(change) < 0.05
-
-
 @pytest.mark.parametrize("features", [FEATURES, Mirrored(FEATURES)], ids=["plain", "mirrored"])
 def test_the_bits_of_an_image_are_its_own(features: FeatureMap) -> None:
     batch = torch.from_numpy(IMAGES)
@@ -179,19 +120,6 @@ def test_the_bits_of_an_image_are_its_own(features: FeatureMap) -> None:
             assert torch.equal(features(batch), whole)
     finally:
         torch.set_num_threads(threads)
-
-
-@pytest.mark.parametrize("shape", [(14, 14, 3), (14, 13, 3), (12, 14)])
-@pytest.mark.parametrize("cells", [1, 2, 3])
-def test_an_image_and_its_mirror_image_have_the_same_features(shape: Any, cells: int) -> None:
-    images = IMAGES[:, : shape[0], : shape[1]]
-    images = np.ascontiguousarray(images if len(shape) == 3 else images[..., 0])
-    sums = PatchFilters.learn(images, 1, 6, 4, cells=cells)
-    features = Mirrored(sums)
-    one, mirror = torch.from_numpy(images), torch.from_numpy(images).flip(2)
-    assert torch.equal(features(one), features(mirror))
-    assert not torch.equal(sums(one), sums(mirror))
-    assert torch.equal(features(one), sums(one) + sums(mirror))
 
 
 def test_a_model_holds_its_filters_and_says_that_they_stay(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -13,9 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redunet import DataError, ReduNetClassifier, SettingsError
+from redunet import DataError, SettingsError
 from redunet.estimators.model_settings import ModelSettings
-from redunet.features import Concatenate, FeatureMap, Fourier, RandomReLU, held_of_data, restore
+from redunet.features import Concatenate, FeatureMap, Fourier, RandomReLU, held_of_data
 from redunet.features.exact import cosine
 from redunet.features.random_features import GRID
 
@@ -47,28 +46,6 @@ def test_the_bits_of_a_sample_are_its_own(name: str, seed: int) -> None:
     fortran = torch.from_numpy(np.asfortranarray(X)).reshape(shaped.shape)
     assert torch.equal(features(fortran), whole)
     assert torch.equal(features(shaped * 2.0**7), whole)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", MAPS)
-def test_the_bits_do_not_depend_on_threads(name: str, threads: int) -> None:
-    features, before = MAPS[name], torch.get_num_threads()
-    many = BATCH.repeat(20, 1).reshape(1200, *features.input_shape)
-    try:
-        torch.set_num_threads(threads)
-        got = features(many)
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(got, features(many[:60]).repeat(20, 1))
-
-
-@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
-def test_a_map_is_made_again_from_its_state(features: FeatureMap) -> None:
-    values, tensors = features.to_state()
-    again = restore(features.kind, json.loads(json.dumps(values)), tensors)
-    shaped = BATCH.reshape(60, *features.input_shape)
-    assert torch.equal(again(shaped), features(shaped))
-    assert again.learnt_from_data == features.learnt_from_data == ("centre" in tensors)
 
 
 def by_hand(centre: bool) -> Any:
@@ -131,12 +108,6 @@ def test_the_cosine_is_one() -> None:
     assert float(got.abs().max()) <= 1.0 + 1e-12
 
 
-def test_a_zero_vector_has_features_too() -> None:
-    zero = torch.zeros(1, 24)
-    assert not RandomReLU(1, (24,), 5)(zero).any()
-    assert torch.isfinite(Fourier(1, (24,), 5)(zero)).all()
-
-
 def test_settings_name_them() -> None:
     plain = ModelSettings(features="random-relu", width=9, seed=4, fit_features_on="nowhere")
     relu: Any = plain.features_for(X)
@@ -164,20 +135,6 @@ def test_the_centre_does_not_depend_on_the_order_of_samples() -> None:
     shuffled: Any = RandomReLU.learn(np.asfortranarray(X[order]), 0, 4)
     assert torch.equal(centre, shuffled.centre)
     np.testing.assert_allclose(centre, (X / np.linalg.norm(X, axis=1)[:, None]).mean(0), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_models_on_them_are_the_same_bytes_in_any_order(name: str, tmp_path: Any) -> None:
-    y = np.arange(60) % 3
-    model = ReduNetClassifier(n_layers=1, features=MAPS[name], device="cpu")
-    model.fit(X, y).save(tmp_path / "at-once")
-    other = ReduNetClassifier(n_layers=1, features=MAPS[name], device="cpu")
-    for rows in np.array_split(np.random.default_rng(1).permutation(60), 4):
-        other.partial_fit(X[rows], y[rows])
-    other.save(tmp_path / "in-parts")
-    assert (tmp_path / "at-once").read_bytes() == (tmp_path / "in-parts").read_bytes()
-    read = ReduNetClassifier.load(tmp_path / "at-once")
-    assert np.array_equal(read.predict(X), model.predict(X))
 
 
 def test_what_they_cannot_use_is_refused() -> None:

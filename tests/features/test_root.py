@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from redunet.errors import DataError
-from redunet.features import Chain, FeatureMap, PatchFilters, Scattering, SquareRoot, restore
+from redunet.features import FeatureMap, PatchFilters, Scattering, SquareRoot
 from redunet.features.exact import rounded_root
 from redunet_lab.experiment import Plan
 
@@ -40,19 +40,6 @@ def test_roots_next_to_halves_and_whole_numbers_are_rounded_rightly(bits: int) -
     for number in (k * k + k, k * k + k + 1, k * k - 1, k * k, k * k + 1, 0 * k):
         expected = [(math.isqrt(4 * x) + 1) // 2 for x in number.tolist()]
         assert rounded_root(torch.from_numpy(number.astype(np.float64))).tolist() == expected
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_the_bits_of_an_image_are_its_own(name: str) -> None:
-    features, images = MAPS[name], torch.from_numpy(IMAGES)
-    rooted = Chain(features, SquareRoot(features.n_features))
-    whole = rooted(images)
-    for size in (1, 7, 39):
-        parts = [rooted(part) for part in torch.split(images, size)]
-        assert torch.equal(torch.cat(parts), whole)
-    again = restore(rooted.kind, *rooted.to_state())
-    assert torch.equal(again(images), whole)
-    assert again.learnt_from_data is features.learnt_from_data
 
 
 @pytest.mark.parametrize("features", ["patches", "scattering"])

@@ -46,12 +46,6 @@ def test_the_features_are_what_two_stages_give_patch_after_patch() -> None:
     assert expected.mean() > 0.1
 
 
-def test_grey_images_have_half_as_many_filters_in_the_first_stage() -> None:
-    for grey in (IMAGES[..., 0], IMAGES[..., :1]):
-        assert len(StackedPatches.learn(grey, 0, 10, patch_size=4).first.filters) == 16
-    assert len(FEATURES.first.filters) == 32
-
-
 def test_large_responses_are_cut_off_at_the_largest_pixel() -> None:
     strong = replace(FEATURES.first, filters=(FEATURES.first.filters * 100).round())
     stacked = replace(FEATURES, first=strong)
@@ -70,15 +64,6 @@ def test_bits_do_not_depend_on_the_batch(wrapped: Any) -> None:
     for size in (1, 7, 255):
         parts = torch.split(many[:300], size)
         assert torch.equal(torch.cat([features(part) for part in parts]), whole[:300])
-
-
-def test_seeds_and_sizes_have_filters_of_their_own() -> None:
-    again = StackedPatches.learn(IMAGES, 0, 10, patch_size=4, cells=3, threshold=0.2, window=4.0)
-    assert torch.equal(again.second.filters, FEATURES.second.filters)
-    for seed in (1, (0, 4)):
-        other = StackedPatches.learn(IMAGES, seed, 10, 4, cells=3, threshold=0.2, window=4.0)
-        assert not torch.equal(other.first.filters, FEATURES.first.filters)
-        assert not torch.equal(other.second.filters, FEATURES.second.filters)
 
 
 def test_what_it_cannot_be_made_of_is_refused() -> None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from redunet.errors import DataError, SettingsError
 from redunet.features import Deskew, FeatureSettings, Flatten, Scattering
-from redunet_lab import datasets
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5), dtype=np.uint8)
 
@@ -75,53 +74,12 @@ def test_single_rows_and_empty_images_stay() -> None:
     assert found[2, 2, 2] == found[2].sum() == 9
 
 
-def test_channels_move_together() -> None:
-    colours = np.stack([IMAGES, IMAGES // 2, 0 * IMAGES], axis=3)
-    found = upright(colours)
-    assert not found[..., 2].any()
-    assert np.abs(found[..., 0] - 2 * found[..., 1]).max() <= 4
-    threefold = upright(np.stack([IMAGES] * 3, axis=3))
-    assert (threefold == upright(IMAGES)[..., None]).all()
-
-
-def test_slanted_strokes_are_put_upright() -> None:
-    rows, columns = np.mgrid[:28, :28]
-    straight = (np.abs(columns - 14) < 2) & (np.abs(rows - 13.5) < 10)
-    for slant in (-0.6, -0.2, 0.3, 0.5):
-        slanted = np.abs(columns - 14 - slant * (rows - 13.5)) < 2
-        slanted &= np.abs(rows - 13.5) < 10
-        found = upright(200 * slanted[None].astype(np.uint8))[0]
-        assert np.mean((found > 100) != straight) < 0.05
-
-
-def test_digits_of_a_class_are_more_alike() -> None:
-    data = datasets.load("digits")
-    images, y = data.x_train, data.y_train
-    for label in (1, 4, 7):
-        mine = images[y == label].astype(np.float64)
-        spread = [x.var(axis=0).sum() / (x**2).mean(axis=0).sum() for x in (mine, upright(mine))]
-        assert spread[1] < spread[0]
-
-
 def test_settings_name_it() -> None:
     settings = FeatureSettings(features="upright-scattering", n_scales=1, standardized=False)
     found, wanted = settings.features_from(IMAGES), Deskew(Scattering((6, 5), 1))
     assert torch.equal(found(torch.from_numpy(IMAGES)), wanted(torch.from_numpy(IMAGES)))
     assert not found.learnt_from_data
     assert not settings.needs_images
-
-
-@pytest.mark.parametrize("kind", ["patches", "patches-3", "stacked-patches-3", "patches-kmeans"])
-def test_settings_name_filters_of_upright_images(kind: str) -> None:
-    images = np.random.RandomState(0).randint(0, 256, (40, 9, 9), dtype=np.uint8)
-    changes: dict[str, Any] = {"n_filters": 4, "patch_size": 4, "standardized": False}
-    found = FeatureSettings(features=f"upright-{kind}", **changes)
-    plain = FeatureSettings(features=kind, **changes).features_from(upright(images))
-    assert found.needs_images
-    assert found.random_features
-    mine, wanted = found.features_from(images), Deskew(plain)
-    assert torch.equal(mine(torch.from_numpy(images)), wanted(torch.from_numpy(images)))
-    assert mine.learnt_from_data
 
 
 @pytest.mark.parametrize("kind", ["pixels", "patch-planes", "none", "", "upright-pixels"])

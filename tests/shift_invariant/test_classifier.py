@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from redunet import (
     DataError,
@@ -23,7 +22,7 @@ from redunet import (
     SettingsError,
     ShiftInvariantClassifier,
 )
-from redunet.estimators import NearestMean, estimator_named, load, storage
+from redunet.estimators import NearestMean, load, storage
 from redunet.estimators.moment_deltas import add, without_moments
 from redunet.features import Chain, Scattering, SquareRoot
 from redunet.shift_invariant.patch_planes import PatchPlanes
@@ -48,18 +47,6 @@ def model() -> ShiftInvariantClassifier:
 
 def new(model: ShiftInvariantClassifier) -> ShiftInvariantClassifier:
     return ShiftInvariantClassifier(**model.get_params(deep=False))
-
-
-@parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [ShiftInvariantClassifier(n_layers=1)],
-    expected_failed_checks=lambda _: {
-        "check_classifiers_train": "its classes differ by what a shift changes"
-    },
-)
-def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
-        check(estimator)
 
 
 @pytest.mark.parametrize("readout", ["subspace", "coding"])
@@ -101,16 +88,6 @@ def test_any_circular_shift_has_the_same_label(
     assert np.abs(model.decision_function(shifted) - model.decision_function(X)).max() < 1e-12
     planes, moved = (model.transform(images).reshape(40, 6, 8, 8) for images in (X, shifted))
     assert np.abs(moved - np.roll(planes, (down, right), (2, 3))).max() < 1e-12
-
-
-def test_it_knows_shifted_digits_that_the_vector_network_does_not(
-    model: ShiftInvariantClassifier,
-) -> None:
-    X, y = np.roll(IMAGES[400:800], (4, 3), (1, 2)), Y[400:800]
-    vectors = ReduNetClassifier(n_layers=2, n_components=12).fit(
-        IMAGES[:400].reshape(400, -1), Y[:400]
-    )
-    assert model.score(X, y) > 0.75 > 0.3 > vectors.score(X.reshape(400, -1), y)
 
 
 @given(st.integers(0, 2**32))
@@ -168,17 +145,6 @@ def test_moments_learnt_elsewhere_are_added(model: ShiftInvariantClassifier) -> 
     assert here.moments_ == model.moments_
 
 
-def test_settings_are_tried_without_learning_again(model: ShiftInvariantClassifier) -> None:
-    other = new(model).remember(model.moments_)
-    other.set_params(n_components=20, n_layers=1, eps=0.3, readout="coding")
-    assert other.moments_ is model.moments_
-    assert len(other.network_.layers) == 1
-    fitted = new(other).fit(IMAGES[:400], Y[:400])
-    assert (other.decision_function(IMAGES[:9]) == fitted.decision_function(IMAGES[:9])).all()
-    with pytest.raises(SettingsError, match="positions changed since the model was fitted"):
-        other.set_params(positions=(4, 16)).predict(IMAGES[:9])
-
-
 def test_probabilities_are_those_of_labels(model: ShiftInvariantClassifier) -> None:
     p = model.predict_proba(IMAGES[400:600])
     assert p.shape == (200, 10)
@@ -218,16 +184,3 @@ def test_what_does_not_fit_is_refused_in_one_line(model: ShiftInvariantClassifie
             other.remember(model.moments_)
     with pytest.raises(DataTypeError, match="expected a ShiftInvariantClassifier to merge"):
         new(model).remember(model.moments_).merge(NearestMean().fit(X, y))
-
-
-def test_pixels_are_one_channel_and_vectors_one_line() -> None:
-    assert estimator_named("shift-invariant") is ShiftInvariantClassifier
-    line = ShiftInvariantClassifier().fit(np.eye(5)[:2] + 0.1, ["a", "b"])
-    assert line.moments_.layout.positions == (5,)  # type: ignore[attr-defined]
-    assert line.decision_function(np.eye(5)[3:]).tolist() == [0.0, 0.0]  # all shifts of one
-    from redunet.features import Flatten
-
-    plain = ShiftInvariantClassifier(features=Flatten((8, 8))).fit(IMAGES[:50], Y[:50])
-    assert plain.moments_.layout.positions == (8, 8)  # type: ignore[attr-defined]
-    assert plain.n_features_out_ == 64
-    assert len(plain.get_feature_names_out()) == 64

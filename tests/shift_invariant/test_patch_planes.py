@@ -50,19 +50,6 @@ def test_a_shifted_image_has_shifted_features_to_the_last_bit(down: int, right: 
     assert torch.equal(moved, planes.roll((down, right), (2, 3)))
 
 
-def test_bits_do_not_depend_on_the_batch() -> None:
-    features = PatchPlanes.learn(COLOUR, 0, 4, 4)
-    whole = features(torch.from_numpy(COLOUR))
-    assert torch.equal(whole, torch.cat([features(x[None]) for x in torch.from_numpy(COLOUR)]))
-    assert torch.equal(whole, features(torch.from_numpy(COLOUR).to(torch.float64)))
-
-
-def test_a_flat_image_has_no_features() -> None:
-    features = PatchPlanes.learn(GREY, 0, 4, 5, threshold=0.0, root=True)
-    assert features.filters.sum(dim=1).tolist() == [0.0] * 4
-    assert not features(torch.full((1, 10, 12), 200)).any()
-
-
 def test_state_makes_the_same_map() -> None:
     features = PatchPlanes.learn(GREY, 3, 4, 5, threshold=0.2, root=True)
     again = restore(features.kind, *features.to_state())

@@ -27,7 +27,6 @@ from redunet.shift_invariant.moments import MAX_COUNT, ShiftMoment, ShiftMoments
 from redunet.shift_invariant.network import build_shift_network
 from redunet.shift_invariant.predictive import new_samples
 from redunet.shift_invariant.readouts import NearestShiftSubspace, ShiftCodingLength
-from tests import reference
 
 LAYOUTS = [Layout(3, (5,)), Layout(2, (6,)), Layout(2, (3, 4)), Layout(1, (2, 3, 2))]
 """Of odd and even lengths, in one dimension and more."""
@@ -157,22 +156,6 @@ def test_the_network_is_that_of_explicit_shifts(layout: Layout, kind: Any, sharp
     assert (features - oracle.transform(Z, sharpness)).abs().max() < 1e-13
 
 
-def test_the_network_is_the_papers_sample_by_sample() -> None:
-    layout = Layout(2, (3, 2))
-    X = samples(layout)
-    on_grid = torch.from_numpy(reference.gridded(X.numpy()))
-    every = lifted(on_grid, layout).numpy()
-    oracle = reference.train(every, np.array(Y * layout.n), 3, 0.5, 0.5, 0.9)
-    moments = ShiftMoments(layout).update(X, Y)
-    network = build_shift_network(moments, 0.5, Schedule(3, 0.5, 0.9))
-    for layer, other in zip(network.layers, oracle.layers, strict=True):
-        assert np.abs(matrix(layout, layer.E).numpy() - other.E).max() < 1e-13
-        assert np.abs(matrix(layout, layer.C).numpy() - np.stack(other.C)).max() < 1e-12
-    x = samples(layout, 1, seed=3)
-    z = network.transform(unit_rows(x), 1.0)[0].numpy()
-    assert np.abs(z - reference.transform(oracle, x[0].numpy(), 1.0)).max() < 1e-13
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_subspaces_are_those_of_explicit_shifts_where_waves_fit(layout: Layout) -> None:
     moments, explicit = both(layout)
@@ -272,13 +255,6 @@ def test_order_batches_and_merging_make_no_difference(
     assert all(torch.equal(tensors[name], t) for name, t in one_by_one.to_tensors().items())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int16])
-def test_the_dtype_of_equal_values_makes_no_difference(dtype: torch.dtype) -> None:
-    layout = Layout(2, (3, 3))
-    X = torch.randint(-99, 99, (9, layout.d), generator=torch.Generator().manual_seed(0))
-    assert ShiftMoments(layout).update(X.to(dtype), Y) == ShiftMoments(layout).update(X, Y)
-
-
 def test_a_file_holds_each_correlation_once() -> None:
     layout = Layout(3, (4, 4))
     tensors = ShiftMoments(layout).update(samples(layout), Y).to_tensors()
@@ -352,22 +328,6 @@ def test_spectra_keep_lengths_and_lead_back() -> None:
         U = layout.to_spectrum(Z)
         assert torch.allclose(U.abs().square().sum(dim=(0, 2)), Z.square().sum(dim=1), rtol=1e-14)
         assert torch.allclose(layout.from_spectrum(U), Z, atol=1e-14)
-
-
-def test_float32_layers_differ_by_rounding_alone() -> None:
-    layout = LAYOUTS[2]
-    moments, _ = both(layout)
-    schedule, Z = Schedule(3, 0.5, 0.9, "relative"), unit_rows(samples(layout, 5, seed=2))
-    exact = build_shift_network(moments, 0.5, schedule).transform(Z, 1.0)
-    quick = build_shift_network(moments, 0.5, schedule, dtype=torch.float32).transform(Z, 1.0)
-    assert 0 < (exact - quick).abs().max() < 1e-5
-
-
-def test_the_network_ends_where_a_layer_gains_too_little() -> None:
-    moments, explicit = both(LAYOUTS[0])
-    schedule = Schedule(30, 0.5, 0.5, "relative", tol=0.01)
-    network = build_shift_network(moments, 0.5, schedule)
-    assert 1 < len(network.layers) == len(build_network(explicit, 0.5, schedule).layers) < 30
 
 
 def test_drawn_samples_have_the_moments_they_are_drawn_from() -> None:

@@ -18,8 +18,7 @@ from torch.nn.functional import pad, unfold
 
 from redunet.errors import SettingsError
 from redunet.export.network import unit_rows
-from redunet.export.scattering import Scattered
-from redunet.features import FeatureMap, Scattering, exact
+from redunet.features import FeatureMap, exact
 
 
 def feature_module(features: FeatureMap) -> nn.Module:
@@ -39,27 +38,24 @@ class _Map(nn.Module):
 
     def __init__(self, features: FeatureMap) -> None:
         super().__init__()
-        self.scattered = nn.ModuleList()
-        self.function = self._function_of(features)
+        self.function = _function_of(features)
 
     def forward(self, X: Tensor) -> Tensor:
         """Vectors, (n, d), of samples, (n, *input_shape)."""
         return self.function(X)
 
-    def _function_of(self, features: Any) -> Callable[[Tensor], Tensor]:
-        if isinstance(features, Scattering):
-            self.scattered.append(module := Scattered(features))
-            return module
-        if hasattr(features, "combined"):
-            maps = [self._function_of(part) for part in features.parts]
-            return lambda X: features.combined(X, maps)
-        if hasattr(features, "vectors"):
-            function: Callable[[Tensor], Tensor] = features.vectors
-            return function
+
+def _function_of(features: Any) -> Callable[[Tensor], Tensor]:
+    if hasattr(features, "combined"):
+        maps = [_function_of(part) for part in features.parts]
+        return lambda X: features.combined(X, maps)
+    if not hasattr(features, "vectors"):
         raise SettingsError(
             f"expected a feature map that can be exported, got {features.kind!r}: compute features "
             f"with redunet and pass --without-features (without_features=True) to export the rest"
         )
+    function: Callable[[Tensor], Tensor] = features.vectors
+    return function
 
 
 def _cosine(turns: Tensor) -> Tensor:

@@ -47,22 +47,9 @@ class FeatureMap(Protocol):
 class FieldsMap:
     """A feature map that is a frozen dataclass: its fields are its state.
 
-    A subclass computes in `vectors`, only with operations that `redunet.export` can write.
     A field with ``omitted`` in its metadata came after the first files: it is saved only where
     it is not at its default, so that files stay equal.
     """
-
-    def checked(self, X: Tensor) -> Tensor:
-        """Samples, (n, *input_shape), in float64; an error where the map cannot take them."""
-        return X.to(torch.float64)
-
-    def vectors(self, X: Tensor) -> Tensor:
-        """Feature vectors of samples that were checked."""
-        raise NotImplementedError
-
-    def __call__(self, X: Tensor) -> Tensor:
-        """Feature vectors, (n, d), of raw samples, (n, *input_shape)."""
-        return self.vectors(self.checked(X))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors that make this map again."""
@@ -79,6 +66,22 @@ class FieldsMap:
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
+
+class TracedMap(FieldsMap):
+    """A map that computes in `vectors`, only with operations that `redunet.export` can write."""
+
+    def checked(self, X: Tensor) -> Tensor:
+        """Samples, (n, *input_shape), in float64; an error where the map cannot take them."""
+        return X.to(torch.float64)
+
+    def vectors(self, X: Tensor) -> Tensor:
+        """Feature vectors of samples that were checked."""
+        raise NotImplementedError
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Feature vectors, (n, d), of raw samples, (n, *input_shape)."""
+        return self.vectors(self.checked(X))
 
 
 C = TypeVar("C", bound=type)

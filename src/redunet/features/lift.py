@@ -13,7 +13,7 @@ from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
 from redunet.features import exact
-from redunet.features.base import FieldsMap, register
+from redunet.features.base import TracedMap, register
 from redunet.features.checks import MOST_VALUES, check_shape, check_tensor, whole_pixels
 from redunet.validation import flag, whole_number
 
@@ -23,7 +23,7 @@ _SIZE = 3
 
 @register
 @dataclass(frozen=True, eq=False)
-class GaussianLift(FieldsMap):
+class GaussianLift(TracedMap):
     """Convolution of whole-numbered pixels with random Gaussian 3 × 3 kernels.
 
     Stride 1, padded with zeros to keep the image's size. The kernels lie on a

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
 from redunet.features import exact
-from redunet.features.base import FieldsMap, register
+from redunet.features.base import TracedMap, register
 from redunet.features.checks import check_shape, check_tensor, whole_pixels
 from redunet.features.composed import Composed
 
@@ -81,7 +81,7 @@ Source = Literal["random", "kmeans"]
 
 @register
 @dataclass(frozen=True, eq=False)
-class PatchFilters(FieldsMap):
+class PatchFilters(TracedMap):
     """Whitened patches as filters, responses rectified on both sides, sums over cells.
 
     Every patch x of an image is brought to mean 0 and variance 1 (nearly 0

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
 from redunet.features import exact
-from redunet.features.base import FieldsMap, register
+from redunet.features.base import TracedMap, register
 from redunet.features.checks import MOST_VALUES, check_shape, check_tensor
 from redunet.validation import checked_number, flag, whole_number
 
@@ -26,7 +26,7 @@ GRID = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class RandomFeatures(FieldsMap):
+class RandomFeatures(TracedMap):
     """Functions of products of unit vectors with random weights.
 
     Parameters

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from redunet.errors import DataError
 from redunet.features import exact
-from redunet.features.base import FieldsMap, register
+from redunet.features.base import TracedMap, register
 from redunet.features.checks import check_shape
 
 _GRID = 2**16
@@ -18,7 +18,7 @@ _GRID = 2**16
 
 @register
 @dataclass(frozen=True)
-class SquareRoot(FieldsMap):
+class SquareRoot(TracedMap):
     """√x of each feature x, which must not be negative, on the grid 2⁻¹⁶.
 
     Parameters

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from redunet.errors import DataError, SettingsError
 from redunet.features import exact
-from redunet.features.base import FieldsMap, register
+from redunet.features.base import TracedMap, register
 from redunet.features.checks import check_shape, check_tensor
 from redunet.validation import flag
 
 
 @register
 @dataclass(frozen=True)
-class Flatten(FieldsMap):
+class Flatten(TracedMap):
     """Pixels in a row, unchanged.
 
     Parameters
@@ -57,7 +57,7 @@ class Flatten(FieldsMap):
 
 @register
 @dataclass(frozen=True, eq=False)
-class Standardize(FieldsMap):
+class Standardize(TracedMap):
     """(pixel − mean) / deviation, in a row.
 
     Parameters

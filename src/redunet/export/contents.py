@@ -36,7 +36,7 @@ def held_by(model: Estimator, form: Form) -> tuple[str, ...]:
             )
         held.append(_READOUTS[member.readout])
     else:
-        held.append(member.exported)
+        held.append(str(member.exported))
     of_data = held_of_data(model.feature_map_)
     if model.feature_map_ is not None:
         held.append(f"the feature map{f', with {of_data}' if of_data else ''}")

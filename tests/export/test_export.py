@@ -31,7 +31,7 @@ from redunet.export import export, exporting, formats
 from redunet.export.network import ExportedLayer
 from redunet.export.onnx_graph import onnx_model
 from redunet.export.program import forms, input_shape, program
-from redunet.features import Deskew, Flatten, RandomReLU, Standardize
+from redunet.features import Deskew, Flatten, RandomReLU, Scattering, Standardize
 from redunet_lab.closed_forms import AIR, SLDA, FeCAM
 from tests.export.running import NAMES, X, Y, opened, outputs, same_labels
 

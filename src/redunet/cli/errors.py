@@ -1,4 +1,4 @@
-"""How commands end: an exit code, and one line when something was wrong."""
+"""The end of a command: an exit code, and one line when something was wrong."""
 
 from __future__ import annotations
 

@@ -302,7 +302,7 @@ def _feature_line(found: Found) -> str:
 
 
 def _answers_line(fusions: Found) -> str:
-    """How samples are labelled: through all layers, or through fewer blocks first."""
+    """A line about what labels samples: all layers, or coarse networks first."""
     layers, blocks = fusions["layers"], fusions["blocks"]
     through = "the layer" if layers == 1 else f"all {layers} layers"
     if not blocks:

@@ -129,7 +129,7 @@ def read_options(
     text: str | None = None,
     encoder: str | None = None,
 ) -> Any:
-    """How to read data, from words of the command line."""
+    """Options for reading data, from words of the command line."""
     from redunet.data.source import ReadOptions
 
     opened = None

@@ -26,7 +26,7 @@ MOST_ROWS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model says of the samples of one request.
+    """The answers of a model to the samples of one request.
 
     Parameters
     ----------

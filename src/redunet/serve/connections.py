@@ -16,24 +16,6 @@ from redunet.serve.options import Options
 _HEADER_BYTES = 2**14
 """Most bytes of a request line and headers that h11 takes; browsers send fewer."""
 
-_MOST = 512
-"""Connections where the system allows enough open files: one each for hundreds of people."""
-
-_OTHER_FILES = 64
-"""Open files besides connections and uploads: libraries, the model, its lock and logs."""
-
-
-def most_connections() -> int:
-    """As many connections as leave half of the open files that are allowed to uploads."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return _MOST
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if allowed == resource.RLIM_INFINITY:
-        return _MOST
-    return max(2, min(_MOST, (allowed - _OTHER_FILES) // 2))
-
 
 class Connection(H11Protocol):
     """A connection as uvicorn has it; h11 keeps it to headers of 16 KB and one request at a time.
@@ -52,7 +34,7 @@ class Connection(H11Protocol):
         """Wait for a request, in the place of another connection where there are too many."""
         super().connection_made(transport)
         self._wait()
-        if len(self.connections) > (self._options.connections or most_connections()):
+        if len(self.connections) > self._options.connections:
             self._make_room()
 
     def eof_received(self) -> None:

@@ -19,7 +19,7 @@ class UnavailableError(ReduNetError):
 
 
 class FullError(BusyError):
-    """As many requests wait as may wait, or this one waited for too long."""
+    """Too many requests wait, or this one waited for too long."""
 
     def __init__(self) -> None:
         super().__init__("too many requests wait, and nothing was done: try again later")

@@ -1,4 +1,4 @@
-"""What happens, told to everybody who listens: server-sent events."""
+"""Server-sent events: everybody who listens is told of changes."""
 
 from __future__ import annotations
 

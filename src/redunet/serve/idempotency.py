@@ -27,7 +27,7 @@ from redunet.safety.transaction import Change
 from redunet.serve.errors import ReusedKeyError, UnsettledKeyError
 
 HOURS = 24.0
-"""How long keys are kept."""
+"""Hours that keys are kept."""
 
 MOST_KEYS = 100_000
 """Most keys that are kept, some 20 MB of them."""

@@ -1,4 +1,4 @@
-"""What a server counts and times, for Prometheus."""
+"""Counters and times of a server, for Prometheus."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class AccessMiddleware:
 
 @dataclass
 class _Body:
-    """How much of a body came, and whether that is all."""
+    """The bytes of a body that came, and whether that is all."""
 
     seen: int = 0
     ended: bool = False

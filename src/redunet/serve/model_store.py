@@ -46,7 +46,7 @@ _WATCH = 0.5
 """Seconds between two looks at the file, which other processes may change."""
 
 _TRIES = 10
-"""How often to read a file that is replaced meanwhile: more than happens by chance."""
+"""Times to read a file that is replaced meanwhile: more than happens by chance."""
 
 _LOG = logging.getLogger("redunet.serve")
 

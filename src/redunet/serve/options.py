@@ -1,4 +1,4 @@
-"""How a model is served: who may come in, with how much, and for how long."""
+"""The options of a server: who may come in, with how much, and for how long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True)
 class Options:
-    """How a model is served.
+    """The options of a server.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class Options:
         How long a body may take to come, a request to wait, and a client to take nothing.
     header_seconds : float
         How long a connection may take to bring its next request, header and all.
-    connections : int, default=None
-        Most connections; as many as open files allow.
+    connections : int
+        Most connections: half of the open files that every system allows; uploads need some too.
     device, memory
         As for `redunet.estimators.load`.
     """
@@ -53,7 +53,7 @@ class Options:
     waiting: int = 64
     seconds: float = 30.0
     header_seconds: float = 10.0
-    connections: int | None = None
+    connections: int = 128
     device: str = "auto"
     memory: str = "2GB"
 

@@ -1,4 +1,4 @@
-"""What requests and answers hold, checked and documented by Pydantic."""
+"""Requests and answers, checked and documented by Pydantic."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class Service:
         return found
 
     def facts(self) -> Found:
-        """What the model holds, and what its network tells."""
+        """Facts about the model and its network."""
         stored, answering = self.store.stored, self.store.answering
         model = stored.model
         counts = model.class_counts_

@@ -153,13 +153,10 @@ def test_a_mistake_is_one_line(
 # From the command line
 
 
-def test_the_list_names_all_there_is_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = done("recipes").stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    said = " ".join(" ".join(lines).split())
+def test_the_list_names_all_there_is() -> None:
+    said = " ".join(done("recipes").stdout.split())
     for name, recipe in RECIPES.items():
-        assert f" {name} {recipe.purpose}" in said
+        assert f"{name} {recipe.purpose}" in said
         assert recipe.reached in said
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from redunet.core.moments import ClassMoments
-from redunet.core.readouts import ReadoutChoice
 from redunet.errors import SettingsError
 from redunet.estimators.settings import Settings
 
@@ -46,7 +45,7 @@ COARSE: tuple[dict[str, Any], ...] = (
 """Networks of relative steps and sharpness that suit many data, beside the present one."""
 
 MOST_PRODUCTS = 4 * 10**6
-"""Read-outs that take more products than this for a sample are left out."""
+"""Read-outs that take more products than this for a sample, some milliseconds, are left out."""
 
 ROUNDS = 2
 """How often the neighbours of the best network so far are tried."""
@@ -56,12 +55,12 @@ _FINER = 3
 
 
 class Candidates:
-    """What is tried for a model.
+    """Settings to try for a model.
 
     Parameters
     ----------
     present : Settings
-        Which come first.
+        The first of them.
     moments : ClassMoments
     memory : int
         Bytes; what needs a matrix for each class is left out where two of each do not fit.
@@ -83,100 +82,78 @@ class Candidates:
     ) -> None:
         self._present, self._k, self._d = present, len(moments), moments.n_features
         self._dense = 16 * len(moments) * self._d**2 <= memory
-        self._own = ReadoutChoice(present.readout, present.components(self._d), present.ridge)
-        self._grid = search
-        every = self._searched(search) if search is not None else self._usual()
-        self._networks = [(network, self._distinct(readings)) for network, readings in every]
-        self.planned = sum(len(readings) for _, readings in self._networks)
-        self._rounds = 0 if search is not None else ROUNDS
-        self.planned += self._rounds * _NEIGHBOURS * _FINER
+        groups = self._usual() if search is None else self._searched(search)
+        self._groups = [[*dict.fromkeys(group)] for group in groups]
+        self._rounds = ROUNDS if search is None else 0
+        self.planned = sum(map(len, self._groups)) + self._rounds * _NEIGHBOURS * _FINER
 
-    def networks(
-        self, best: Callable[[], Settings]
-    ) -> Iterator[tuple[Settings, list[ReadoutChoice]]]:
-        """Networks, and the readings to try of each.
+    def groups(self, best: Callable[[], Settings]) -> Iterator[list[Settings]]:
+        """Candidates that differ in their read-outs alone, a group for each network.
 
         Parameters
         ----------
         best : callable
             The best settings so far.
         """
-        yield from self._networks
+        yield from self._groups
         for _ in range(self._rounds):
             centre = best()
             for change in self._neighbours(centre):
-                network = self._network(centre, change)
-                yield network, self._finer(centre)
+                yield self._finer(centre, self._network(centre, change))
 
-    def settings(self, network: Settings, reading: ReadoutChoice) -> Settings:
-        """A network with a reading, as settings."""
-        changes: dict[str, Any] = {"readout": reading.readout}
-        if reading.readout == "subspace":
-            own = reading.n_components == self._own.n_components
-            changes["n_components"] = self._present.n_components if own else reading.n_components
-        elif reading.readout != "coding":
-            changes["ridge"] = reading.ridge
-        return network.changed(changes)
-
-    def network_of(self, settings: Settings) -> tuple[Any, ...]:
-        """What distinguishes the networks of settings."""
-        return tuple(value for key, value in settings.to_dict().items() if key not in OF_READOUT)
-
-    def _usual(self) -> Iterator[tuple[Settings, list[ReadoutChoice]]]:
+    def _usual(self) -> Iterator[list[Settings]]:
         """The present network, then the coarse list, each with all read-outs."""
-        readings = [
-            *(
-                ReadoutChoice(name, 1, ridge)
-                for ridge in RIDGES
-                for name in ("discriminant", "regression")
-            ),
-            *(ReadoutChoice("quadratic", 1, ridge) for ridge in (0.03, 0.3)),
-            *(ReadoutChoice("subspace", r, 0.0) for r in COMPONENTS if r < self._d),
-            ReadoutChoice("coding", 1, 0.0),
+        choices = [
+            *((name, 1, ridge) for ridge in RIDGES for name in ("discriminant", "regression")),
+            *(("quadratic", 1, ridge) for ridge in (0.03, 0.3)),
+            *(("subspace", r, 0.0) for r in COMPONENTS if r < self._d),
+            ("coding", 1, 0.0),
         ]
-        readings = [one for one in readings if self._products(one) <= MOST_PRODUCTS]
-        yield self._present, [self._own, *readings]
+        choices = [one for one in choices if self._products(*one[:2]) <= MOST_PRODUCTS]
+        yield [self._present, *(self._read_out(self._present, *one) for one in choices)]
         for change in COARSE:
             if self._dense or "whitening" not in change:
-                yield (
-                    self._network(self._present, {"whitening": None, **_RELATIVE, **change}),
-                    readings,
-                )
+                network = self._network(self._present, {"whitening": None, **_RELATIVE, **change})
+                yield [self._read_out(network, *one) for one in choices]
 
-    def _products(self, reading: ReadoutChoice) -> int:
-        if reading.readout == "quadratic":
-            q = min(self._k, self._d)
-            return self._d * q + self._k * q**2
-        pairs = (self._k - 1) // 2
-        wide = {"subspace": reading.n_components, "coding": self._d, "pairwise": pairs}
-        width = wide.get(reading.readout, 1)
-        return self._k * self._d * width
-
-    def _searched(
-        self, search: Mapping[str, Sequence[Any]]
-    ) -> Iterator[tuple[Settings, list[ReadoutChoice]]]:
+    def _searched(self, search: Mapping[str, Sequence[Any]]) -> Iterator[list[Settings]]:
         """The present settings, then all combinations."""
         check_searched(search)
-        yield self._present, [self._own]
+        yield [self._present]
         of_network = {key: values for key, values in search.items() if key not in OF_READOUT}
-        kinds = search.get("readout", [self._own.readout])
-        components = search.get("n_components", [self._own.n_components])
-        ridges = search.get("ridge", [self._own.ridge])
-        readings = []
-        for reading in itertools.product(kinds, components, ridges):
-            checked = self._present.changed(dict(zip(OF_READOUT, reading, strict=True)))
-            found = checked.components(self._d)
-            readings.append(ReadoutChoice(checked.readout, found, checked.ridge))
+        choices = []
+        for values in itertools.product(
+            *(search.get(name, [getattr(self._present, name)]) for name in OF_READOUT)
+        ):
+            checked = self._present.changed(dict(zip(OF_READOUT, values, strict=True)))
+            choices.append((checked.readout, checked.components(self._d), checked.ridge))
         for values in itertools.product(*of_network.values()):
-            yield self._present.changed(dict(zip(of_network, values, strict=True))), readings
+            network = self._present.changed(dict(zip(of_network, values, strict=True)))
+            yield [self._read_out(network, *one) for one in choices]
 
-    def _distinct(self, readings: Sequence[ReadoutChoice]) -> list[ReadoutChoice]:
-        found = {self.settings(self._present, one): one for one in reversed(readings)}
-        return list(reversed(found.values()))
+    def _read_out(
+        self, network: Settings, readout: str, n_components: int, ridge: float
+    ) -> Settings:
+        """A network with a read-out; settings that it does not need stay as they are."""
+        changes: dict[str, Any] = {"readout": readout}
+        if readout == "subspace":
+            own = n_components == self._present.components(self._d)
+            changes["n_components"] = self._present.n_components if own else n_components
+        elif readout != "coding":
+            changes["ridge"] = ridge
+        return network.changed(changes)
+
+    def _products(self, readout: str, n_components: int) -> int:
+        if readout == "quadratic":
+            q = min(self._k, self._d)
+            return self._d * q + self._k * q**2
+        width = {"subspace": n_components, "coding": self._d}.get(readout, 1)
+        return self._k * self._d * width
 
     def _neighbours(self, centre: Settings) -> list[dict[str, Any]]:
         """Changes of the best network so far, the most telling first."""
         layers, whitening = centre.n_layers, centre.whitening
+        finer = 0.1 if whitening is None else _rounded(whitening / 4)
         return [
             {"eps": _rounded(centre.eps * 2)},
             {"eps": _rounded(centre.eps / 2)},
@@ -185,11 +162,7 @@ class Candidates:
             {"n_layers": layers + max(1, layers // 4)},
             {"n_layers": max(0, layers - max(1, layers // 4))},
             {"sharpness": _rounded(centre.sharpness * 2.5)},
-            {
-                "whitening": (0.1 if whitening is None else _rounded(whitening / 4))
-                if self._dense
-                else None
-            },
+            {"whitening": finer if self._dense else None},
         ]
 
     def _network(self, centre: Settings, change: Mapping[str, Any]) -> Settings:
@@ -200,16 +173,13 @@ class Candidates:
         same = {name: getattr(self._present, name) for name in unused}
         return network.changed(same)  # so that one network has one name
 
-    def _finer(self, centre: Settings) -> list[ReadoutChoice]:
-        """The reading of the best settings so far, and two between those tried before."""
-        r = centre.components(self._d)
+    def _finer(self, centre: Settings, network: Settings) -> list[Settings]:
+        """A network by the read-out of the best settings so far, and two beside that one."""
+        r, ridge = centre.components(self._d), centre.ridge
+        beside = ((round(r * 0.8), _rounded(ridge / 3)), (round(r * 1.25), _rounded(ridge * 3)))
         return [
-            ReadoutChoice(centre.readout, min(max(1, n), self._d - 1 or 1), ridge)
-            for n, ridge in (
-                (r, centre.ridge),
-                (round(r * 0.8), _rounded(centre.ridge / 3)),
-                (round(r * 1.25), _rounded(centre.ridge * 3)),
-            )
+            self._read_out(network, centre.readout, min(max(1, n), self._d - 1 or 1), one)
+            for n, one in ((r, ridge), *beside)
         ]
 
 

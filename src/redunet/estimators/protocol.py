@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -26,9 +25,6 @@ class NotFittedError(ReduNetError, ValueError, AttributeError):
 
 
 T = TypeVar("T")
-
-_ROUTED = ("partial_fit", "predict", "score")
-"""Methods that scikit-learn may pass more to than samples and labels."""
 
 
 @cache
@@ -57,8 +53,6 @@ class SklearnEstimator:
             checked[about] = check()
         found: T = checked[about]
         return found
-
-    _requests: Mapping[tuple[str, str], bool | str | None] = MappingProxyType({})
 
     poor_score: bool = False
     """Whether data of scikit-learn's checks suits it so badly that accuracy is not looked at."""
@@ -152,61 +146,6 @@ class SklearnEstimator:
 
         shown: str = estimator_html_repr(self)
         return shown
-
-    def __sklearn_clone__(self) -> Self:
-        """A new estimator with copies of the parameters, and with the requests for metadata."""
-        from sklearn.base import clone
-
-        params = {
-            name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()
-        }
-        new = type(self)(**params)
-        if self._requests:
-            new._requests = self._requests
-        return new
-
-    def get_metadata_routing(self) -> Any:
-        """What meta-estimators of scikit-learn may pass on to which method.
-
-        Returns
-        -------
-        sklearn.utils.metadata_routing.MetadataRequest
-        """
-        from sklearn.utils.metadata_routing import MetadataRequest
-
-        request = MetadataRequest(owner=self)
-        for method in _ROUTED:
-            for name in list(inspect.signature(getattr(self, method)).parameters):
-                if name not in ("X", "y"):
-                    alias = self._requests.get((method, name))
-                    getattr(request, method).add_request(param=name, alias=alias)
-        return request
-
-    def set_partial_fit_request(self, **requests: bool | str | None) -> Self:
-        """Ask meta-estimators to pass on parameters of `partial_fit`.
-
-        Parameters
-        ----------
-        **requests
-            True, False, None or another name for each, as of scikit-learn's metadata routing.
-
-        Returns
-        -------
-        self
-        """
-        return self._requesting("partial_fit", requests)
-
-    def set_predict_request(self, **requests: bool | str | None) -> Self:
-        """Ask meta-estimators to pass on parameters of `predict`, as `set_partial_fit_request`."""
-        return self._requesting("predict", requests)
-
-    def set_score_request(self, **requests: bool | str | None) -> Self:
-        """Ask meta-estimators to pass on parameters of `score`, as `set_partial_fit_request`."""
-        return self._requesting("score", requests)
-
-    def _requesting(self, method: str, requests: dict[str, bool | str | None]) -> Self:
-        self._requests = {**self._requests, **{(method, k): v for k, v in requests.items()}}
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks about an estimator."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.checks import one_line_errors
-from redunet.estimators.classifier import ReduNetClassifier
-from redunet.estimators.ensemble import EnsembleClassifier
 from redunet.estimators.model_settings import Learner, ModelSettings
 from redunet.estimators.settings import resolve_device
 
@@ -210,24 +208,6 @@ def from_settings(
     return settings.learner(features, device, memory)
 
 
-@overload
-def from_recipe(
-    name: Literal["images-gpu"],
-    images: ArrayLike | None = None,
-    *,
-    device: str = "auto",
-    memory: str = "2GB",
-    **changes: Any,
-) -> EnsembleClassifier: ...
-@overload
-def from_recipe(
-    name: str,
-    images: ArrayLike | None = None,
-    *,
-    device: str = "auto",
-    memory: str = "2GB",
-    **changes: Any,
-) -> ReduNetClassifier: ...
 def from_recipe(
     name: str,
     images: ArrayLike | None = None,

@@ -23,7 +23,7 @@ from torch import Tensor
 from redunet.core.calibration import best_temperature, probabilities
 from redunet.core.readouts import ReadoutChoice, read_outs
 from redunet.errors import DataError, ReduNetError, SettingsError, is_out_of_memory
-from redunet.estimators.candidates import Candidates
+from redunet.estimators.candidates import OF_READOUT, Candidates
 from redunet.estimators.checks import checked_labels, checked_samples
 from redunet.estimators.predictor import Predictor
 from redunet.estimators.protocol import copied
@@ -161,17 +161,16 @@ def tune(
     tried = {present: before[samples.rows]}
     described, done = [_described(present, tried[present])], 0
     seen = {present}
-    for network, readings in plan.networks(lambda: _best(tried)):
+    for group in plan.groups(lambda: _best(tried)):
         share = max(done / limit.candidates, (time.monotonic() - begun) / limit.seconds)
         if done and share >= 1:
             break
         progress(f"candidate {done + 1} of {plan.planned}", min(max(share, done / plan.planned), 1))
-        readings = readings[: int(min(len(readings), limit.candidates - done))]
-        done += len(readings)
-        new = {plan.settings(network, one): one for one in readings}
-        new = {settings: one for settings, one in new.items() if settings not in seen}
-        seen |= new.keys()
-        outcomes = samples.outcomes(network, [*new.values()], tried[_best(tried)]) if new else []
+        group = group[: int(min(len(group), limit.candidates - done))]
+        done += len(group)
+        new = [one for one in dict.fromkeys(group) if one not in seen]
+        seen.update(new)
+        outcomes = samples.outcomes(new, tried[_best(tried)]) if new else []
         for settings, outcome in zip(new, outcomes, strict=True):
             described.append(_described(settings, outcome))
             if isinstance(outcome, np.ndarray):
@@ -203,7 +202,7 @@ def tune(
         candidates=described,
         tried=done,
         planned=plan.planned,
-        networks=len({plan.network_of(one) for one in seen}),
+        networks=len({replace(one, readout="coding", n_components=1, ridge=1.0) for one in seen}),
         seconds=time.monotonic() - begun,
     )
 
@@ -238,28 +237,28 @@ class _Samples:
         rows = np.random.RandomState(0).permutation(len(every))[:most]
         return cls(predictor, rows, predictor.vectors(every[rows]), classes[rows])
 
-    def outcomes(
-        self, settings: Settings, readings: Sequence[ReadoutChoice], best: Hits
-    ) -> list[Outcome]:
-        """What became of each reading of a network, beside the hits of the best one so far."""
-        predictor = replace(self.predictor, settings=settings)
+    def outcomes(self, group: Sequence[Settings], best: Hits) -> list[Outcome]:
+        """What became of candidates of one network, beside the hits of the best one so far."""
+        own = self.predictor.settings
+        same = {name: getattr(own, name) for name in OF_READOUT}
+        predictor = replace(self.predictor, settings=group[0].changed(same))
         try:
             predictor.built()
         except Exception as error:  # noqa: BLE001 - raised again where it is unforeseen
-            return [_reason(error)] * len(readings)
+            return [_reason(error)] * len(group)
         try:
-            return self._hits(predictor, readings, best)
+            return self._hits(predictor, group, best)
         except Exception as error:  # noqa: BLE001 - as above
             reason = _reason(error)
-        if len(readings) == 1:
+        if len(group) == 1:
             return [reason]
-        return [one for each in readings for one in self.outcomes(settings, [each], best)]
+        return [one for each in group for one in self.outcomes([each], best)]
 
-    def _hits(
-        self, predictor: Predictor, readings: Sequence[ReadoutChoice], best: Hits
-    ) -> list[Outcome]:
-        """Which samples each reading labels correctly; None for each where that is hopeless."""
-        readouts = read_outs(predictor.built().network, readings)
+    def _hits(self, predictor: Predictor, group: Sequence[Settings], best: Hits) -> list[Outcome]:
+        """Which samples each candidate labels correctly; None for each where that is hopeless."""
+        d = self.Z.shape[1]
+        choices = [ReadoutChoice(one.readout, one.components(d), one.ridge) for one in group]
+        readouts = read_outs(predictor.built().network, choices)
 
         def right(part: slice) -> list[Hits]:
             Z = self._features(predictor, part)
@@ -271,7 +270,7 @@ class _Samples:
         first = slice(len(self.rows) // 4)
         found = right(first)
         if all(_hopeless(one, best[first]) for one in found):
-            return [None] * len(readings)
+            return [None] * len(group)
         others = right(slice(first.stop, None))
         return [np.concatenate(pair) for pair in zip(found, others, strict=True)]
 

@@ -36,7 +36,7 @@ def test_showing_a_model_computes_nothing(small: Small, monkeypatch: pytest.Monk
     def refused(*_: Any) -> None:
         raise AssertionError("the network was asked for")
 
-    monkeypatch.setattr(ReduNetClassifier, "_use", refused)
+    monkeypatch.setattr(ReduNetClassifier, "_predictor", refused)
     for shown in (model._repr_html_(), make_pipeline(model)._repr_html_()):
         assert "network_" not in shown  # newer versions of scikit-learn have attributes computed
     assert repr(model) == "ReduNetClassifier()"
@@ -51,6 +51,6 @@ def test_features_come_in_the_data_frame_that_is_asked_for(small: Small) -> None
     frame = model.set_output(transform="pandas").transform(X)
     assert (frame.columns.tolist(), (frame.to_numpy() == plain).all()) == (names, True)
     with sklearn.config_context(transform_output="pandas"):
-        assert type(make_pipeline(StandardScaler(), model).fit(X, y).transform(X)) is type(frame)
+        assert type(ReduNetClassifier(n_layers=1).fit(X, y).transform(X)) is type(frame)
     with pytest.raises(ReduNetError, match="'default', 'pandas' or 'polars', got 'xml'"):
         model.set_output(transform="xml").transform(X)

@@ -12,8 +12,8 @@ _LARGE, _FEW = 2048, 1 / 32
 """From this size on, up to this share of the eigenvectors is found faster by products alone."""
 
 _SPARE, _MOST_BLOCKS, _CHECK_EVERY = 16, 40, 4
-"""Vectors in a block beyond those wanted, as the last ones converge slowly; most blocks, after which
-all eigenvectors are found as fast; blocks from check to check, as a check costs about two blocks."""
+"""Vectors in a block beyond those wanted, as the last ones converge slowly; most blocks, since all
+eigenvectors take no longer; blocks from check to check, as a check costs about two blocks."""
 
 SPARE_VECTORS = 16
 """Random vectors beyond the rank, without which the smallest eigenvalues would be inaccurate."""

@@ -12,16 +12,16 @@ instead of d (d + 1) / 2.
 **Which columns.** From the first column to the last, column c joins p when the Schur complement at
 (c, c), S_cc − S_cp B⁻¹ S_pc with the columns that joined before, is other than 0 modulo each of the
 primes. So B is regular modulo each. *S is stored by columns where 2 |p| < d and S ≡ C B⁻¹ Cᵀ modulo
-each prime*; otherwise it is stored whole. Both are functions of S alone, however S came about: equal
-matrices are stored in equal form. And the columns give S back, because that is the condition.
+each prime*; otherwise it is stored whole. Both are functions of S alone, however S came about:
+equal matrices are stored in equal form. And the columns give S back, as that is the condition.
 
 **How the condition is checked.** Where the rank of S modulo each prime is known to be at most u,
 and u columns have joined, B has all of that rank: the condition holds, and no later column can
 join, as all Schur complements are 0. So it is with u samples, S = XᵀX, that are independent, and
 with the sum of two matrices that have u columns together. Where a block of half the size
 is proven to be positive definite, by a factorisation in float64 that allows for rounding, the
-rank is at least d / 2 and S is stored whole. (Only a matrix made on purpose could have that rank and
-a lower one modulo all three primes.) Otherwise the condition is evaluated for all of S.
+rank is at least d / 2 and S is stored whole. (Only a matrix made on purpose could have that rank
+and a lower one modulo all three primes.) Otherwise the condition is evaluated for all of S.
 
 **Which rank.** Where S is a moment of samples, positive semi-definite, a Schur complement of 0 on
 the diagonal is one of 0 in its row. So p are the first independent columns over the rationals, and

@@ -66,8 +66,8 @@ avalanche: setup ## Test the adapter of Avalanche with Avalanche itself
 release: setup ## Write wheel, sdist and bill of materials to dist/, tried in fresh environments
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -s -p no:xdist tests/release/release_checks.py
 
-federation: setup ## Run a federation of real Flower processes: withdrawal, masks, a killed client
-	$(BIN)/python -m tests.distributed.flower_deployment
+federation: setup ## Run a federation of real Flower processes: withdrawal, masks
+	$(BIN)/pytest -q -m slow tests/distributed/test_flower_deployment.py
 
 fuzz: setup ## Attack models, files and processes: hours on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz

@@ -13,7 +13,7 @@ ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/adapters.md": "tests/adapters/test_docs.py",
     "docs/encoders.md": "tests/test_encoders.py",
-    "docs/federation.md": "tests/distributed/flower_deployment.py",
+    "docs/federation.md": "tests/distributed/test_flower_deployment.py",
     "docs/texts.md": "tests/test_texts.py",
 }
 """Pages with a test of their own, which runs all of their code that does not say otherwise."""

@@ -1,4 +1,4 @@
-"""A federation of real Flower processes, of the app in docs/federation.md: the file of one process."""
+"""A federation of real Flower processes, of the app in docs/federation.md."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ class Deployment:
     def _start(self, *words: object) -> None:
         with open(self.folder / f"{len(self._started)}.log", "wb") as log:
             self._started.append(
-                subprocess.Popen(
-                    [*map(str, words)], env=self._environment, stdout=log, stderr=log
-                )
+                subprocess.Popen([*map(str, words)], env=self._environment, stdout=log, stderr=log)
             )
 
     def run(self, config: str = "") -> str:

@@ -6,11 +6,15 @@ from redunet.report.words import plain, three
 from redunet_lab.report.numbers import Record, is_same, label, last, paper_rows, shown, signed
 
 FORGETFUL = ("finetune", "lwf", "ewc", "si")
+JOINT = (
+    "Joint training learns all classes at once by gradient descent: what the gradient "
+    "methods could reach if they forgot nothing. It has a figure for the last task alone."
+)
 MOST_SUMMED_UP = 4
 
 
 def summary(record: Record) -> list[str]:
-    """What came out, in a sentence a network."""
+    """The outcome, in a sentence for each network."""
     methods = record["methods"]
     paper = paper_rows(record).get("ReduNet", ())
     said = []
@@ -34,44 +38,30 @@ def summary(record: Record) -> list[str]:
 
 
 def result_notes(record: Record) -> list[str]:
-    """What a reader of the accuracies should know."""
+    """The sentences that a reader of the accuracies needs."""
     methods = record["methods"]
     said = []
     if any(method["method"] in FORGETFUL for method in methods):
         said.append(what_to_expect(len(record["stream"])))
     if any(method["method"] == "joint" for method in methods):
-        said.append(
-            "Joint training learns all classes at once by gradient descent: what the gradient "
-            "methods could reach if they forgot nothing. It has a figure for the last task alone."
-        )
+        said.append(JOINT)
     exact = [label(method) for method in methods if method["type"] == "moments"]
     if exact and len(methods) > 1:
         names = "all methods" if len(exact) == len(methods) else ", ".join(exact)
         said.append(f"Computed from class moments, and so the same task by task as joint: {names}.")
     seeds = sorted({run["seed"] for m in methods if m["random"] for run in m["runs"]})
     if seeds:
-        words = f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else f"seed {seeds[0]}"
         deviation = "; ± is the standard deviation over seeds (n − 1)" if len(seeds) > 1 else ""
-        said.append(f"Random methods ran with {words}{deviation}.")
-    if once := [label(method) for method in methods if not method["random"]]:
-        names = "it" if len(once) == len(methods) else ", ".join(once)
-        said.append(f"Nothing is random in {names}.")
+        said.append(f"Seeds of random methods: {', '.join(map(str, seeds))}{deviation}.")
     if record.get("chosen_on"):
-        how = [
-            f"{label(method).split(',')[0]}: {method['chosen']}"
-            for method in methods
-            if method.get("chosen") and method["method"] not in ("subspace", "ncm")
-        ]
-        said.append(f"{record['chosen_on']} Settings: {'; '.join(how)}.")
+        said.append(record["chosen_on"])
     if paper_rows(record):
         said.append(f"Theirs: as printed in {record['paper']['source']}, not run again here.")
     if benchmark := record.get("published"):
         said.append(f"Benchmark: {benchmark['source']}, after the last task, not run again here.")
-    for method in methods:
-        for run in method["runs"]:
-            if run.get("calibration_error") is not None:
-                error = run["calibration_error"]
-                said.append(f"Expected calibration error of {label(method)}: {error:.4f}.")
+    for run in [run for method in methods for run in method["runs"]]:
+        if run.get("calibration_error") is not None:
+            said.append(f"Expected calibration error: {run['calibration_error']:.4f}.")
     return said
 
 
@@ -86,7 +76,7 @@ def what_to_expect(n_tasks: int) -> str:
 
 
 def changed_and_missing(record: Record) -> list[str]:
-    """What was not run with the usual settings, or not at all, and settings that cannot work."""
+    """Settings that are not the usual ones or cannot work, and runs that are missing."""
     said = []
     if changed := [
         f"{label(method)}: {key} {plain(change['here'])} (usually {plain(change['usual'])})"
@@ -94,36 +84,9 @@ def changed_and_missing(record: Record) -> list[str]:
         for key, change in (method.get("changed") or {}).items()
     ]:
         said.append(f"Not with the usual settings: {'; '.join(changed)}.")
-    if record.get("missing"):
-        said.append(f"Missing: {'; '.join(_missing(record))}.")
-    said += [f"ReduNet: {doubt}." for doubt in record.get("doubts") or ()]
-    return said
-
-
-def _missing(record: Record) -> list[str]:
-    there = {method["name"] for method in record["methods"]}
-    whole: dict[str, None] = {}
-    parts = []
-    for one in record["missing"]:
-        if one["name"] not in there and not one["tasks_done"]:
-            whole[one["name"]] = None
-        else:
-            done = f", {one['tasks_done']} tasks done" if one["tasks_done"] else ""
-            parts.append(f"{one['name']} seed {one['seed']}{done}")
-    return [*([", ".join(whole)] if whole else []), *parts]
-
-
-def cost_notes(record: Record) -> list[str]:
-    """What a reader of the costs should know."""
-    said = []
-    if any(method["type"] == "moments" for method in record["methods"]):
-        said.append(
-            "Methods on class moments add up moments while they learn, and build the rest when "
-            "they first label: both times count."
-        )
-    if any(run["tasks"][-1].get("bytes") for m in record["methods"] for run in m["runs"]):
-        said.append(
-            "Bytes are counted in the file saved after the last task; parameters are all that is "
-            "neither moments nor exemplars."
-        )
-    return said
+    if missing := [
+        f"{one['name']} seed {one['seed']}, {one['tasks_done']} tasks done"
+        for one in record.get("missing") or ()
+    ]:
+        said.append(f"Missing: {'; '.join(missing)}.")
+    return [*said, *(f"ReduNet: {doubt}." for doubt in record.get("doubts") or ())]

@@ -6,7 +6,7 @@ from typing import Any
 
 from redunet.report.blocks import Block, Code, Table, Text
 from redunet.report.words import plain
-from redunet_lab.report.numbers import UNKNOWN, Record, in_bytes, label
+from redunet_lab.report.numbers import UNKNOWN, Record, label
 
 MOST_CANDIDATES = 20
 
@@ -38,7 +38,7 @@ def what_was_run(record: Record) -> list[Block]:
         settings.append(["ReduNet", in_line(own), UNKNOWN, UNKNOWN])
     headings = ["method", "settings", "seeds", "how they were chosen"]
     blocks.append(Table("Settings and seeds", headings, settings, text_columns=4))
-    return [*blocks, *_memory(record), *environment(record)]
+    return [*blocks, *environment(record)]
 
 
 def in_line(settings: Record) -> str:
@@ -51,34 +51,12 @@ def _seeds(method: Record) -> str:
     return ", ".join(seeds) if method["random"] else UNKNOWN
 
 
-def _memory(record: Record) -> list[Block]:
-    """The most memory that a method's runs held."""
-    rows = []
-    for method in record["methods"]:
-        keys = "peak_memory_bytes", "peak_device_memory_bytes"
-        most = [max((run.get(key) or 0 for run in method["runs"]), default=0) for key in keys]
-        features = max((run.get("n_features") or 0 for run in method["runs"]), default=0)
-        if any(most):
-            sizes = [in_bytes(size) if size else UNKNOWN for size in most]
-            rows.append([label(method), f"{features:,}" if features else UNKNOWN, *sizes])
-    headings = ["method", "features", "memory", "GPU memory"]
-    return [Table("Most memory held at once", headings, rows)] if rows else []
-
-
 def environment(record: Record) -> list[Block]:
-    """Where and when, runs made alike together."""
-    places: dict[tuple[str, ...], list[str]] = {}
-    for method in record.get("methods", ()):
-        for run in method["runs"]:
-            if run.get("machine"):
-                name = f"{label(method)} {run['seed']}" if method["random"] else label(method)
-                places.setdefault(_place(run), []).append(name)
-    if record.get("machine"):
-        whole = "the record as a whole" if places else "all"
-        places.setdefault(_place(record), []).append(whole)
-    rows = [[", ".join(names), *place] for place, names in places.items()]
-    headings = ["method and seed", "date", "machine", "versions"]
-    return [Table("Date, machine and versions", headings, rows, text_columns=4)] if rows else []
+    """Where and when the runs of a record were made."""
+    runs = [run for method in record.get("methods", ()) for run in method["runs"]]
+    rows = sorted({_place(run) for run in (*runs, record) if run.get("machine")})
+    headings = ["date", "machine", "versions"]
+    return [Table("Date, machine and versions", headings, rows, text_columns=3)] if rows else []
 
 
 def _place(run: Record) -> tuple[str, str, str]:

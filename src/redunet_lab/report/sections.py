@@ -14,7 +14,7 @@ from redunet.report.shared_figures import (
 )
 from redunet.report.words import readout_name, three
 from redunet_lab.report.ingredients import ingredients
-from redunet_lab.report.notes import changed_and_missing, cost_notes, result_notes, summary
+from redunet_lab.report.notes import changed_and_missing, result_notes, summary
 from redunet_lab.report.numbers import (
     UNKNOWN,
     Record,
@@ -36,6 +36,12 @@ from redunet_lab.report.runs import candidates, searched, what_was_run
 
 MEASURES = ("average", "forgetting", "decay")
 KEPT = ("parameters", "moments", "exemplars")
+PEAKS = ("memory", "device_memory")
+COST = (
+    "Methods on class moments add up moments while they learn, and build the rest when they first "
+    "label: both times count. Bytes are counted in the file saved after the last task; parameters "
+    "are all that is neither moments nor exemplars. Memory is the most held at once."
+)
 
 Contents = Callable[[Record], list[Block]]
 
@@ -258,7 +264,7 @@ def objective(record: Record) -> list[Block]:
 
 
 def cost(record: Record) -> list[Block]:
-    """Time for all tasks, and bytes kept after the last one."""
+    """Time for all tasks, bytes kept after the last one, and the most memory held at once."""
     rows: list[list[str]] = []
     strong = []
     for method in record["methods"]:
@@ -266,23 +272,23 @@ def cost(record: Record) -> list[Block]:
         times = [[_seconds(run, part) for run in runs] for part in ("learn", "evaluate")]
         sizes = [(run["tasks"][-1].get("bytes") or {}) for run in runs]
         kept = [[one.get(kind) for one in sizes] for kind in KEPT]
+        peaks = [[run.get(f"peak_{kind}_bytes") for run in runs] for kind in PEAKS]
         if method["method"] == "redunet":
             strong.append(len(rows))
         rows.append(
             [
                 label(method),
                 *(_mean(values, in_seconds) for values in times),
-                *(_mean(values, in_bytes) for values in kept),
+                *(_mean(values, in_bytes) for values in (*kept, *peaks)),
                 raw_data(method),
             ]
         )
     if not rows or not any(cell != UNKNOWN for row in rows for cell in row[1:-1]):
         return []
-    headings = ["method", "seconds learning", "seconds labelling", *KEPT, "raw data"]
-    table = Table(
-        "Time for all tasks, and bytes kept after the last one", headings, rows, 1, strong
-    )
-    return [table, *map(Text, cost_notes(record))]
+    headings = ["method", "seconds learning", "seconds labelling", *KEPT]
+    headings += ["memory", "GPU memory", "raw data"]
+    caption = "Time for all tasks, bytes kept after the last one, and memory"
+    return [Table(caption, headings, rows, 1, strong), Text(COST)]
 
 
 def _seconds(run: Record, part: str) -> float | None:

@@ -47,7 +47,7 @@ def test_the_demo_shows_five_identical_tasks(demo: tuple[Path, str]) -> None:
             "labels_that_differ": 0,
         }
         assert f"{row['accuracy']:.4f}" in said
-    assert said.count("identical") == 11
+    assert said.count("identical") == 22
     assert "different" not in said
 
 

@@ -38,16 +38,13 @@ def demo(out: Out = None, workers: Workers = None) -> None:
 
         redunet demo --out demo
     """
-    from redunet.cli.screen import Screen
-    from redunet_lab.cli.screen import demo_tables
     from redunet_lab.demo import MODEL, run_demo
 
     out = out or Path("demo")
     with progress_bar() as tell:
         record = run_demo(out, workers, tell)
-    Screen(markup=True, highlight=True).print(*demo_tables(record), sep="\n")
-    say(f"Wrote {out / MODEL}, the model, for ReduNetClassifier.load and redunet predict")
-    say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
+    _print(record, out)
+    say(f"Wrote {out / MODEL}, the model, for redunet.load and redunet predict")
     say("Next: open that page in a browser; for data of your own, see redunet learn --help")
 
 
@@ -283,10 +280,9 @@ def compare(
 
 
 def _print(record: Any, out: Path) -> None:
-    from redunet.cli.screen import Screen
-    from redunet_lab import report
+    from redunet_lab.cli.printing import say_record
 
-    Screen().print(*report.terminal(record), sep="\n")
+    say_record(record)
     say(f"Wrote {out / 'report.html'}, report.md, record.json and figures")
 
 

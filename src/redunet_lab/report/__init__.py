@@ -1,5 +1,5 @@
 """Reports of records: sections, figures, tables of README and docs."""
 
-from redunet_lab.report.output import terminal, write
+from redunet_lab.report.output import write
 
-__all__ = ["terminal", "write"]
+__all__ = ["write"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from redunet.report.blocks import Figure
 from redunet.report.html import to_html
 from redunet.safety.files import make_folder, write_bytes
 from redunet_lab.report.numbers import Record
-from redunet_lab.report.sections import chapter, in_short
-from redunet_lab.report.text import for_terminal, to_markdown
+from redunet_lab.report.sections import chapter
+from redunet_lab.report.text import to_markdown
 
 
 def write(record: Record, folder: Path) -> list[Path]:
@@ -30,8 +29,3 @@ def write(record: Record, folder: Path) -> list[Path]:
     for name, data in files.items():
         write_bytes(folder / name, data)
     return [folder / name for name in files]
-
-
-def terminal(record: Record) -> list[Any]:
-    """Rich tables and paragraphs of a record, as a command prints them."""
-    return [str(record["what"]), *for_terminal(in_short(record))]

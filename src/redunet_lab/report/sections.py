@@ -54,7 +54,7 @@ def chapter(record: Record) -> Chapter:
 
 def in_short(record: Record) -> list[Section]:
     """The sections that a command prints when it has finished."""
-    wanted = (result, exactness, ingredients, orders, forgetting, cost, candidates)
+    wanted = (result, exactness, ingredients, orders, forgetting, candidates)
     parts = [(title, part) for title, part in _kind(record).items() if part in wanted]
     return [Section(title, part(record)) for title, part in parts]
 
@@ -154,7 +154,7 @@ def exactness(record: Record) -> list[Block]:
     table = exactness_table(record)
     if not table.rows:
         return []
-    differing = [row[0] for row in table.rows if row[1:5] != [*["identical"] * 3, "0"]]
+    differing = [row[0] for row in table.rows if row[1:5] != ["identical"] * 4]
     said = "Joint training sees the data of all tasks at once; the incremental model saw each task "
     said += "once and kept no sample. Moments are compared as integers, networks to the last bit "
     said += f"of every layer, files to the byte. Compared: {len(table.rows)}. "
@@ -165,28 +165,28 @@ def exactness(record: Record) -> list[Block]:
 def exactness_table(record: Record) -> Table:
     """A row for each comparison with joint training."""
     rows: list[list[str]] = []
+    single = len(record["methods"]) == 1 and not record["methods"][0]["random"]
     for method in record["methods"]:
         for run in method["runs"]:
             name = f"{label(method)}, seed {run['seed']}" if method["random"] else label(method)
-            tasks = [(f"{name}, task {t}", task) for t, task in enumerate(run["tasks"], 1)]
+            tasks = [
+                (f"task {t}" if single else f"{name}, task {t}", task)
+                for t, task in enumerate(run["tasks"], 1)
+            ]
             final = {"accuracy": run["tasks"][-1]["accuracy"], "joint": run.get("joint")}
             for words, one in [*tasks, (name, final)]:
                 if joint := one.get("joint"):
                     rows.append([words, *_compared(one["accuracy"], joint)])
-    headings = ["model", "moments", "network", "model file", "test labels that differ"]
-    headings += ["accuracy, incremental", "accuracy, joint"]
+    headings = ["model", "moments", "network", "file", "test labels", "accuracy", "joint"]
     return Table("Incremental and joint training", headings, rows)
 
 
 def _compared(accuracy: float, joint: Record) -> list[str]:
     same = joint["equivalence"]
     verdicts = ["identical" if same[k] else "different" for k in ("moments", "network", "file")]
-    return [
-        *verdicts,
-        str(same["labels_that_differ"]),
-        f"{accuracy:.4f}",
-        f"{joint['accuracy']:.4f}",
-    ]
+    labels = same["labels_that_differ"]
+    verdicts.append(f"{labels} differ" if labels else "identical")
+    return [*verdicts, f"{accuracy:.4f}", f"{joint['accuracy']:.4f}"]
 
 
 def orders(record: Record) -> list[Block]:

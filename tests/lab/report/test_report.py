@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from rich.console import Console
 
 from redunet.errors import DataError
 from redunet_lab import report
+from redunet_lab.cli.printing import say_record
 from redunet_lab.report.ingredients import ingredients_table
 from redunet_lab.report.sections import chapter, result_table
-from redunet_lab.report.text import markdown_table, markdown_text, terminal_table
+from redunet_lab.report.text import markdown_table, markdown_text
 from tests.made_records import (
-    HOSTILE,
     RECORDS,
     a_record,
     a_run,
@@ -106,7 +104,7 @@ def test_a_comparison_says_what_is_kept_and_what_others_report() -> None:
         {"name": "ER", "seed": 1, "tasks_done": 2},
         {"name": "GDumb", "seed": 0, "tasks_done": 0},
     ]
-    assert "Missing: GDumb; ER seed 1, 2 tasks done." in markdown_of(part)
+    assert "Missing: ER seed 1, 2 tasks done; GDumb seed 0, 0 tasks done." in markdown_of(part)
 
 
 def test_ingredients_are_named() -> None:
@@ -117,33 +115,17 @@ def test_ingredients_are_named() -> None:
     assert "absolute step 0.5" in table.rows[-1][2]
 
 
-@pytest.mark.parametrize("name", ["three seeds", "two variants", "four tasks"])
-def test_the_terminal_shows_every_cell_in_80_columns(name: str) -> None:
-    console = Console(width=80, file=io.StringIO())
-    table = result_table(RECORDS[name])
-    console.print(terminal_table(table))
-    assert isinstance(console.file, io.StringIO)
-    said = console.file.getvalue()
-    assert "…" not in said
-    for row in table.rows:
-        for figure in " ".join(row[-3:]).replace("± ", "±").split():
-            assert figure in said
-
-
-def printed(record: dict[str, Any], width: int = 80) -> str:
-    """What a command prints of a record."""
-    console = Console(width=width, file=io.StringIO())
-    console.print(*report.terminal(record), sep="\n")
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def test_what_the_terminal_says() -> None:
-    said = " ".join(printed(RECORDS["one seed"]).split())
-    assert said.startswith("ReduNet on MNIST, as published ReduNet, variant 0: accuracy 0.959 on")
-    assert "identical identical identical 0 0.9587 0.9587" in said
-    assert "Compared: 1. Not identical: none." in said
-    assert f"ReduNet, {HOSTILE}" in printed(RECORDS["hostile"], 300)
+def test_the_terminal_shows_only_what_has_room(capsys: pytest.CaptureFixture[str]) -> None:
+    say_record(RECORDS["one seed"])
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 92
+    assert "difference from the paper     0.000  -0.001  -0.003   0.000  -0.002" in said
+    words = " ".join(said.split())
+    assert words.startswith("ReduNet on MNIST, as published ReduNet, variant 0: accuracy 0.959 on")
+    assert "identical identical identical identical 0.9587 0.9587" in words
+    assert "Compared: 1. Not identical: none." in words
+    say_record(RECORDS["hostile"])
+    assert "<script>x</script>" in capsys.readouterr().out
 
 
 def test_the_markdown_table() -> None:
@@ -189,17 +171,16 @@ def test_what_a_report_says() -> None:
         "ReduNet, variant 0: accuracy 0.500 ± 0.000 on all classes seen after task 5 (mean of 3 "
         "seeds); the paper reports 0.961, a difference of -0.461; identical to joint training, to "
         "the byte.",
-        "| ReduNet, variant 0, seed 0 | identical | identical | identical | 0 | 0.5000 | 0.5000 |",
+        "| ReduNet, variant 0, seed 0 | identical | identical | identical | identical | 0.5000 |",
         "Compared: 1. Not identical: none.",
         "goes from 1.000 to 3.000 nats (+2.000)",
         "```sh\nredunet reproduce mnist --out somewhere\n```",
-        "Random methods ran with seeds 0, 1, 2; ± is the standard deviation over seeds (n − 1).",
+        "Seeds of random methods: 0, 1, 2; ± is the standard deviation over seeds (n − 1).",
         "| 5 | 8, 9 | 12,004 | 10,000 |",
         r"| ReduNet, variant 1 | n_layers 200, x none, y1 \[1\] | 0 | – |",
         "| ReduNet, variant 0 | 0.500 ± 0.000 | 0.375 ± 0.000 | 0.250 ± 0.000 |",
-        "| ReduNet, variant 0 | 6.25 | 6,172.5 | – | – | – | none |",
-        "| ReduNet, variant 0 | – | 1.23 GB | – |",
-        "| all | 2026-11-15 | a processor, 2 threads | redunet 0.1.0, torch 2.6.0 |",
+        "| ReduNet, variant 0 | 6.25 | 6,172.5 | – | – | – | 1.23 GB | – | none |",
+        "| 2026-11-15 | a processor, 2 threads | redunet 0.1.0, torch 2.6.0 |",
     ):
         assert line.replace("**", "") in text.replace("**", "")
 
@@ -212,7 +193,10 @@ def test_a_difference_from_joint_training_is_reported() -> None:
     }
     text = markdown_of(record)
     assert "Compared: 2. Not identical: ReduNet, variant 1, seed 0." in text
-    assert "| ReduNet, variant 1, seed 0 | identical | different | identical | 7 | 0.9587 |" in text
+    assert (
+        "| ReduNet, variant 1, seed 0 | identical | different | identical | 7 differ | 0.9587 |"
+        in text
+    )
     assert '<span class="different">different</span>' in html_of(record)
 
 

@@ -42,7 +42,7 @@ def balanced(value: int, prime: int) -> float:
     return float(remainder if remainder <= prime // 2 else remainder - prime)
 
 
-def reduce_(x: Tensor, primes: Primes = PRIMES) -> Tensor:
+def reduce_(x: Tensor) -> Tensor:
     """Take the remainders of whole numbers in place, and return them.
 
     x / q is at most 2³¹ and computed within 2⁻²¹, so it is rounded to a whole number k no further
@@ -53,14 +53,12 @@ def reduce_(x: Tensor, primes: Primes = PRIMES) -> Tensor:
     ----------
     x : Tensor of shape (3, ...), float64
         Of at most 2⁵³ − 2²² in size; the first index is that of the prime.
-    primes : tuple of three int, default=PRIMES
-        Just below 2²², here and in what follows.
     """
-    q, reciprocals = _over_primes(x.ndim, x.device, primes)
+    q, reciprocals = _over_primes(x.ndim, x.device)
     return x.sub_((x * reciprocals).add_(_WHOLE).sub_(_WHOLE).mul_(q))
 
 
-def product(A: Tensor, B: Tensor, primes: Primes = PRIMES) -> Tensor:
+def product(A: Tensor, B: Tensor) -> Tensor:
     """A B modulo the primes.
 
     Parameters
@@ -72,10 +70,10 @@ def product(A: Tensor, B: Tensor, primes: Primes = PRIMES) -> Tensor:
     -------
     Tensor of shape (3, m, p), float64, reduced
     """
-    out = reduce_(A[..., :_TERMS] @ B[:, :_TERMS], primes)
+    out = reduce_(A[..., :_TERMS] @ B[:, :_TERMS])
     for start in range(_TERMS, A.shape[-1], _TERMS):
         part = slice(start, start + _TERMS)
-        out = reduce_(out.baddbmm_(A[..., part], B[:, part]), primes)
+        out = reduce_(out.baddbmm_(A[..., part], B[:, part]))
     return out
 
 
@@ -117,6 +115,8 @@ def integers(R: Tensor, primes: Primes = PRIMES) -> Tensor:
     Parameters
     ----------
     R : Tensor of shape (3, ...), float64, reduced
+    primes : tuple of three int, default=PRIMES
+        Just below 2²².
 
     Returns
     -------
@@ -142,9 +142,9 @@ def reduce_one_(x: Tensor, prime: int) -> Tensor:
 
 
 @lru_cache
-def _over_primes(ndim: int, device: torch.device, primes: Primes) -> tuple[Tensor, Tensor]:
+def _over_primes(ndim: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """The primes and their reciprocals, to combine with a tensor of shape (3, ...)."""
-    q = torch.tensor(primes, dtype=torch.float64, device=device).view(-1, *[1] * (ndim - 1))
+    q = torch.tensor(PRIMES, dtype=torch.float64, device=device).view(-1, *[1] * (ndim - 1))
     return q, 1 / q
 
 

@@ -87,24 +87,25 @@ def predict(
         raise SettingsError("expected --top or --scores, got both: --scores writes every score")
     if out is not None:
         refuse_overwriting(out, [model, *data, *([label] if label else [])])
-    known = load(model, device, memory)
-    if exact and "exact" in known.get_params(deep=False):
-        known.set_params(exact=True)
-    threshold = None
-    if reject is not None:
-        threshold = unlabelled.network(known).rejection_threshold(reject)
-    columns = prediction_file.Columns(known.classes_, top, scores, threshold)
     cell = str if raw_csv else csv_cell
-    if out is not None:
-        table = prediction_file.predictions_file(out, columns, cell)
-    elif as_json:
-        table = prediction_file.json_lines(sys.stdout.buffer, columns)
-    else:
-        # A terminal would act on control characters in a name; a file takes names as they are.
-        show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
-        table = prediction_file.csv_lines(sys.stdout.buffer, columns, show)
     options = read_options("ignored", device, label, skip_bad, text, encoder)
     with progress_of(quiet) as progress, interrupts.outcome(out) if out else nullcontext():
+        progress("loading the model", 0.0)
+        known = load(model, device, memory)
+        if exact and "exact" in known.get_params(deep=False):
+            known.set_params(exact=True)
+        threshold = None
+        if reject is not None:
+            threshold = unlabelled.network(known).rejection_threshold(reject)
+        columns = prediction_file.Columns(known.classes_, top, scores, threshold)
+        if out is not None:
+            table = prediction_file.predictions_file(out, columns, cell)
+        elif as_json:
+            table = prediction_file.json_lines(sys.stdout.buffer, columns)
+        else:
+            # A terminal would act on control characters in a name; a file takes them as they are.
+            show = (lambda text: shown(cell(text))) if sys.stdout.isatty() else cell
+            table = prediction_file.csv_lines(sys.stdout.buffer, columns, show)
         found = predicting.predict(known, data, options, table, progress, threshold)
     if out is None:
         say_notes(found, quiet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,13 +15,15 @@ from redunet.progress import Progress, silent
 from redunet.safety import interrupts
 from redunet.text import shown
 
+_BEGUN = time.monotonic()
+
 
 @contextmanager
 def progress_bar(
     quiet: bool = False,
     if_stopped: str = "what was finished is kept",
     *,
-    patience: float = 2.0,
+    patience: float | None = None,
 ) -> Iterator[Progress]:
     """Say what is being done once that takes a while.
 
@@ -29,11 +32,13 @@ def progress_bar(
     quiet : bool, default=False
     if_stopped : str
         What has become of files where Ctrl-C stops the work.
-    patience : float, default=2.0
-        Seconds after which a person wonders whether anything happens, and a bar comes.
+    patience : float, default=None
+        Seconds until a bar comes; by default two since the process began, as it loads PyTorch.
     """
     interrupts.protect(if_stopped)
     terminal = sys.stderr is not None and sys.stderr.isatty()
+    if patience is None:
+        patience = max(0.0, 2.0 - (time.monotonic() - _BEGUN))
     showing = _bar(patience) if terminal and not quiet else nullcontext(silent)
     with warnings.catch_warnings(), showing as show:
         warnings.simplefilter("ignore", UserWarning)  # commands say in a line what matters

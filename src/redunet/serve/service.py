@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from redunet.data.apply_batches import How, apply_batches, labelled_batches
 from redunet.data.matching import label_type, options_for, read, samples_for
+from redunet.data.prediction_file import best
 from redunet.data.source import ReadOptions, Source
 from redunet.errors import DataError, DataTypeError, SettingsError
 from redunet.estimators import Estimator, load
@@ -97,7 +98,7 @@ class Service:
         labels, threshold = version.model.classes_.tolist(), version.facts["threshold"]
         if asked.reject is not None:
             threshold = version.model.rejection_threshold(asked.reject)
-        order = np.argsort(-P, axis=1, kind="stable")[:, : asked.top]
+        order = best(P, asked.top)
         chosen = np.take_along_axis(P, order, axis=1).tolist()
         novelty = [None] * len(P) if answers.novelty is None else answers.novelty.tolist()
         rows = []

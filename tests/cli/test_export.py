@@ -44,10 +44,10 @@ def test_it_says_what_was_exported_and_checked(model: Path, tmp_path: Path) -> N
     result = done("export", model, "-o", out, "--samples", tmp_path / "d.npz")
     said = " ".join(result.stdout.split())
     assert f"Exported {model}: {out}, {out.stat().st_size / 1e6:.2f} MB" in said
-    assert "input samples, n x 3 x 4, float64" in said
-    assert "output label, scores, probabilities" in said
+    assert "Input: samples, n x 3 x 4, float64." in said
+    assert "Output: label, scores, probabilities." in said
     assert "of the network's 12, float32" in said
-    assert "samples checked 60 labels that differ 0" in said
+    assert "Checked on 60 samples: 0 labels differ" in said
     assert "second moment" in said
     assert "treat it as you treat the model" in result.stderr
     assert labels_of(out, IMAGES) == load(model).predict(IMAGES).tolist()
@@ -76,7 +76,7 @@ def test_json_has_the_same_facts(model: Path, tmp_path: Path) -> None:
 
 def test_without_samples_some_are_made(model: Path, tmp_path: Path) -> None:
     result = done("export", model, "-o", tmp_path / "m.onnx")
-    assert "1,024, random input" in " ".join(result.stdout.split())
+    assert "1,024 samples, random input" in " ".join(result.stdout.split())
     assert "give real ones with --samples" in result.stderr
 
 

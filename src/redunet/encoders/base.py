@@ -1,4 +1,4 @@
-"""What an encoder is, and the name and hash by which vectors of one are told from another's."""
+"""Encoders, and the name and hash that tell the vectors of one from those of another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BATCH = 64
 
 @dataclass(frozen=True)
 class EncoderId:
-    """Which encoder made some vectors.
+    """The encoder that made some vectors.
 
     Two are equal if their weights are; the name is for people.
 
@@ -64,21 +64,11 @@ class EncoderId:
 
 @dataclass(frozen=True)
 class Network:
-    """An encoder's network in memory, in two steps.
+    """An encoder's network in memory, in two steps."""
 
-    Parameters
-    ----------
-    prepare : callable
-        From a sample to a tensor; called for one sample at a time.
-    vector : callable
-        From that tensor to a vector, (n_features,); called by several threads.
-    batch : callable, default=None
-        From such tensors of one shape, (n, ...), to vectors, (n, n_features): on a GPU, where
-        a sample at a time would leave it idle.
-    """
-
-    prepare: Callable[[Any], Tensor]
-    vector: Callable[[Tensor], Tensor]
+    prepare: Callable[[Any], Tensor]  # of one sample at a time
+    vector: Callable[[Tensor], Tensor]  # (n_features,) of what was prepared; by several threads
+    # Vectors, (n, n_features), of many tensors of one shape at once, on a GPU
     batch: Callable[[Tensor], Tensor] | None = None
 
 

@@ -20,7 +20,7 @@ def fitted(image: Image.Image, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def fitted_arrays(X: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The same of images in an array, (n, height, width[, 1 or 3]) of uint8."""
+    """Images in an array, (n, height, width[, 1 or 3]) of uint8, scaled and cropped to a shape."""
     if X.shape[1:] == shape:
         return X
     if X.dtype != np.uint8 or X.shape[3:] not in ((), (1,), (3,)):

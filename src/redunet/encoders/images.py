@@ -26,15 +26,7 @@ def lite_shape(name: str) -> tuple[int, int, int]:
 
 
 def load_lite_network(name: str, weights: Path, device: str) -> Network:
-    """An EfficientNet-Lite; a vector is the mean over places of the last convolution.
-
-    Parameters
-    ----------
-    name : str
-        "efficientnet-lite0" or "efficientnet-lite2".
-    weights : Path
-    device : str
-    """
+    """An EfficientNet-Lite; a vector is the mean over places of the last convolution."""
     from efficientnet_lite_pytorch import EfficientNet
 
     model = EfficientNet.from_name(name)
@@ -58,13 +50,7 @@ def folder_shape(folder: Path) -> tuple[int, int, int]:
 
 
 def load_folder_network(folder: Path, device: str) -> Network:
-    """The network of a folder: the first token, or the mean over places of a convolution.
-
-    Parameters
-    ----------
-    folder : Path
-    device : str
-    """
+    """The network of a folder: the first token, or the mean over places of a convolution."""
     said = _preprocessing(folder)
     with loading(folder) as transformers:
         model = transformers.AutoModel.from_pretrained(

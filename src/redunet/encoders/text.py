@@ -18,13 +18,7 @@ _LONGEST = 512
 
 
 def load_text_network(folder: Path, device: str) -> Network:
-    """The network of a folder: the mean over tokens, or the first token; then unit length.
-
-    Parameters
-    ----------
-    folder : Path
-    device : str
-    """
+    """The network of a folder: the mean over tokens, or the first token; then unit length."""
     first_token = _first_token(folder)
     with loading(folder) as transformers:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -1,4 +1,4 @@
-"""Whether a program gives the labels of its model, and how close its scores are."""
+"""Check that a program gives the labels of its model, and how close its scores are."""
 
 from __future__ import annotations
 
@@ -30,15 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model says of samples.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, ...)
-    labels : list of n labels
-    scores : ndarray of shape (n, k)
-        Of two classes, 0 and the difference.
-    """
+    """A model's labels and scores, (n, k), of samples; of two classes, 0 and the difference."""
 
     X: NDArray[Any]
     labels: list[Label]
@@ -59,23 +51,12 @@ class Answers:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A program's answers beside its model's.
-
-    Parameters
-    ----------
-    samples : int
-    differ : int
-        Labels that are not the same.
-    unsafe : int
-        Labels that would not be the same if the program's errors were `FACTOR` times as large.
-    largest : float
-        The largest difference of a score.
-    """
+    """A program's answers beside its model's."""
 
     samples: int
-    differ: int
-    unsafe: int
-    largest: float
+    differ: int  # labels that are not the same
+    unsafe: int  # labels that would not be, were the program's errors FACTOR times as large
+    largest: float  # difference of a score
 
 
 def compare(
@@ -83,16 +64,7 @@ def compare(
     run: Callable[[Floats], tuple[list[Label], Floats]],
     shape: tuple[int, ...],
 ) -> Comparison:
-    """Run a program on the samples of a model's answers.
-
-    Parameters
-    ----------
-    answers : Answers
-    run : callable
-        From samples, (n, *shape), to labels and scores.
-    shape : tuple of int
-        Of one sample.
-    """
+    """Run a program on the samples of a model's answers."""
     labels, scores = [], []
     for part in _batches(answers, shape):
         found = run(part)

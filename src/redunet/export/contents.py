@@ -1,4 +1,4 @@
-"""What an exported file holds, and what that reveals of the data."""
+"""Contents of an exported file, and what they reveal of the data."""
 
 from __future__ import annotations
 

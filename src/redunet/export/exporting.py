@@ -35,12 +35,12 @@ NOT_FINITE = (
     "a sample with NaN or infinity gets NaN as its scores and probabilities, and a label that "
     "means nothing"
 )
-"""What a file says of samples that the model refuses."""
+"""Said in a file of samples that the model refuses."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported, and how it was checked.
+    """An exported file, and how it was checked.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def export(
 
 
 def over_vectors(model: Estimator) -> Estimator:
-    """The same model without its feature map, to be given feature vectors."""
+    """A model without its feature map, to be given feature vectors."""
     state = model._fitted()
     if model.feature_map_ is None:
         return model
@@ -197,20 +197,10 @@ def has_own_map(model: Estimator) -> bool:
 
 @dataclass(frozen=True)
 class _Checks:
-    """What a program is checked by.
+    """Answers of the model that a program is checked by."""
 
-    Parameters
-    ----------
-    answers : Answers
-        For raw samples.
-    of_vectors : Answers, or None
-        For feature vectors, where the raw samples are random ones.
-    made : str
-        As for `Exported`.
-    """
-
-    answers: Answers
-    of_vectors: Answers | None
+    answers: Answers  # for raw samples
+    of_vectors: Answers | None  # for feature vectors, where the raw samples are random ones
     made: str
 
     @classmethod

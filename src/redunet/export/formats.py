@@ -25,16 +25,7 @@ Run = Callable[[NDArray[np.float64]], tuple[list[Label], NDArray[np.float64]]]
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How a program becomes a file, and how that file is run.
-
-    Parameters
-    ----------
-    suffix : str
-    written : callable
-        From a program, the shape of a sample, labels and facts to bytes.
-    running : callable
-        From bytes to what runs them.
-    """
+    """A kind of file: how programs are written to it and run from it."""
 
     suffix: str
     written: Callable[[Program, tuple[int, ...], Sequence[Label], dict[str, str]], bytes]

@@ -62,16 +62,7 @@ class LinearMap(nn.Module):
 
 
 class ExportedLayer(nn.Module):
-    """A layer, or a block of layers as one, in its simplest form.
-
-    Parameters
-    ----------
-    layer : Layer or LowRankLayer
-    sharpness : Sharpness
-    path : float
-        τ of the layer, or Σ τ of the block that it stands for.
-    dtype : torch.dtype
-    """
+    """A layer of path τ, or a block of layers of path Σ τ as one, in its simplest form."""
 
     def __init__(
         self, layer: AbstractLayer, sharpness: Sharpness, path: float, dtype: torch.dtype
@@ -136,17 +127,7 @@ def columns_of(matrices: Tensor) -> Tensor:
 
 
 class Directions(nn.Module):
-    """Soft projections V diag(q) Vᵀ of classes of similar rank.
-
-    Parameters
-    ----------
-    B : Tensor of shape (g, r, d)
-        Σ_j = Bᵀ B.
-    alphas : sequence of g float
-    first : int
-        The place of the first of the classes among all.
-    dtype : torch.dtype
-    """
+    """Soft projections V diag(q) Vᵀ of g classes of similar rank: Σ_j = BᵀB with B (g, r, d)."""
 
     def __init__(self, B: Tensor, alphas: Sequence[float], first: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -177,14 +158,7 @@ class Directions(nn.Module):
 
 
 class Layers(nn.Module):
-    """Layers one after another, within a reduced space or in all dimensions.
-
-    Parameters
-    ----------
-    layers : sequence of ExportedLayer
-    space : ReducedSpace, or None
-    dtype : torch.dtype
-    """
+    """Layers one after another, within a reduced space or in all dimensions."""
 
     def __init__(
         self, layers: Sequence[ExportedLayer], space: ReducedSpace | None, dtype: torch.dtype

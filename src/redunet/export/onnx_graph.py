@@ -21,7 +21,7 @@ from redunet._version import __version__
 from redunet.core.moments import Label
 
 OPSET, IR_VERSION = 18, 8
-"""What ONNX Runtime reads from version 1.14 on."""
+"""Read by ONNX Runtime from version 1.14 on."""
 
 _DTYPES = {
     torch.float64: TensorProto.DOUBLE,
@@ -33,24 +33,7 @@ _DTYPES = {
 def onnx_model(
     module: nn.Module, input_shape: Sequence[int], labels: Sequence[Label], about: dict[str, str]
 ) -> onnx.ModelProto:
-    """The ONNX model of a module that gives index, scores and probabilities.
-
-    Parameters
-    ----------
-    module : Module
-        From samples, (n, *input_shape) in float64, to the index of a class, (n,), scores and
-        probabilities, (n, k).
-    input_shape : sequence of int
-    labels : sequence of k labels
-        The output ``label`` is one of them, as int64 or string.
-    about : dict
-        Written into the file.
-
-    Returns
-    -------
-    ModelProto
-        With the input ``samples`` and the outputs ``label``, ``scores`` and ``probabilities``.
-    """
+    """The ONNX model of a module that gives index, scores and probabilities."""
     graph = _Graph(module)
     index, scores, probabilities = graph.translate()
     kind = TensorProto.STRING if isinstance(labels[0], str) else TensorProto.INT64

@@ -17,21 +17,14 @@ from redunet.estimators.inputs import constant
 from redunet.estimators.settings import Settings
 from redunet.export.feature_maps import feature_module
 from redunet.export.network import ExportedLayer, Layers, LinearMap, UnitRows
-from redunet.export.readouts import Scores, module_of, readout_module, scale_of, solution_module
+from redunet.export.readouts import Scores, module_of, scale_of
 
 
 class Program(nn.Module):
     """From raw samples to the index of a class, scores and probabilities.
 
-    Parameters
-    ----------
-    before : Sequential
-        From raw samples to vectors as the first layer takes them.
-    layers : Module
-    readout : Scores
-    n_values : int, default=None
-        Of a raw sample. A sample with a value that is not finite gets NaN as its scores and
-        probabilities; None leaves that to the steps, some of which lose NaN.
+    With ``n_values`` of a raw sample, one with a value that is not finite gets NaN as its scores
+    and probabilities; without, that is left to the steps, some of which lose NaN.
     """
 
     def __init__(
@@ -46,7 +39,7 @@ class Program(nn.Module):
         self.n_values = n_values
 
     def without_first(self) -> Program:
-        """The same without the first step, the feature map."""
+        """The program without its first step, the feature map."""
         return Program(nn.Sequential(*list(self.before)[1:]), self.layers, self.readout)
 
     def forward(self, samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,15 +59,7 @@ class Program(nn.Module):
 
 
 class MeanScores(Scores):
-    """The mean of the scores of several programs.
-
-    Parameters
-    ----------
-    programs : sequence of Program
-        From vectors of all groups of features.
-    scale : float, or None
-        As for `Scores`.
-    """
+    """The mean of the scores of several programs."""
 
     def __init__(self, programs: Sequence[Program], scale: float | None) -> None:
         super().__init__(scale)
@@ -89,12 +74,7 @@ class MeanScores(Scores):
 
 
 class Columns(nn.Module):
-    """Some of the columns.
-
-    Parameters
-    ----------
-    places : Tensor of shape (m,), int64
-    """
+    """Some of the columns."""
 
     def __init__(self, places: Tensor) -> None:
         super().__init__()
@@ -118,7 +98,7 @@ class Scaled(nn.Module):
 
 
 class WithConstant(nn.Module):
-    """What ``normalize="constant"`` appends to vectors of d features."""
+    """The constant that ``normalize="constant"`` appends to vectors of d features."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -133,33 +113,17 @@ class WithConstant(nn.Module):
 
 @dataclass(frozen=True)
 class Form:
-    """How a network is exported, or the networks of an ensemble.
+    """A way to export a network, or the networks of an ensemble."""
 
-    Parameters
-    ----------
-    blocks : tuple of Block
-        The layers, or the blocks of layers, that become one layer each.
-    dtype : torch.dtype
-        Of the layers; all else is in float64.
-    members : tuple of Form, default=()
-        Of the networks of an ensemble, whose blocks together are those above.
-    """
-
-    blocks: tuple[Block, ...]
-    dtype: torch.dtype
-    members: tuple[Form, ...] = ()
+    blocks: tuple[Block, ...]  # of layers, each of which becomes one layer
+    dtype: torch.dtype  # of the layers; all else is in float64
+    members: tuple[Form, ...] = ()  # those of an ensemble, whose blocks together are these
 
 
 def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
     """Ways to export a model, of growing accuracy.
 
     Fusions of twice as many blocks each, in float32, then all layers in float32, then in float64.
-
-    Parameters
-    ----------
-    model : estimator
-    every_layer : bool
-        Leave out the fusions.
     """
     if isinstance(model, EnsembleClassifier):
         yield from _forms_together([[*forms(one, every_layer)] for one in networks_of(model)])
@@ -196,14 +160,7 @@ def input_shape(model: Estimator) -> tuple[int, ...]:
 
 
 def program(model: Estimator, form: Form) -> Program:
-    """The module of a model, on the CPU.
-
-    Parameters
-    ----------
-    model : estimator
-    form : Form
-        One of those that `forms` gives.
-    """
+    """The module of a model, on the CPU."""
     features, n_values = model.feature_map_, math.prod(input_shape(model))
     before = [] if features is None else [feature_module(features)]
     if isinstance(model, EnsembleClassifier):
@@ -216,12 +173,13 @@ def program(model: Estimator, form: Form) -> Program:
         if model.whitening_ is not None:
             before.append(LinearMap(model.whitening_.A.cpu().mT.contiguous()))
         layers: nn.Module = _layers(model, form)
-        readout = readout_module(model.readout_, model.temperature_, model.readout)
+        readout = module_of(model.readout_, 1 / model.temperature_, model.readout)
     else:
         bounds = model.input_range
         before.append(UnitRows() if bounds is None else Scaled(max(map(abs, bounds))))
         layers = Layers([], None, torch.float64)
-        readout = solution_module(model.solution_, model.name())
+        solution = model.solution_
+        readout = module_of(solution, scale_of(solution), model.name())
     return Program(nn.Sequential(*before), layers, readout, n_values).eval()
 
 

@@ -17,10 +17,7 @@ from redunet.export.network import columns_of
 class Scores(nn.Module):
     """Scores of features, and probabilities of scores, both (n, k) in float64.
 
-    Parameters
-    ----------
-    scale : float, or None
-        Probabilities are the softmax of scores times this; None takes their positive part.
+    Probabilities are the softmax of scores times ``scale``, or their positive part if it is None.
     """
 
     def __init__(self, scale: float | None = 1.0) -> None:
@@ -102,17 +99,7 @@ class CodingLengths(Scores):
 
 
 class Quadratic(Scores):
-    """Scores −½‖A_j (z − μ_j)‖² + b_j; with directions P, of Pᵀz in place of z.
-
-    Parameters
-    ----------
-    A : Tensor of shape (k, q, q)
-    means : Tensor of shape (k, q)
-    offsets : Tensor of shape (k,)
-    directions : Tensor of shape (d, q), default=None
-    scale : float, default=1.0
-        As for `Scores`.
-    """
+    """Scores −½‖A_j (z − μ_j)‖² + b_j; with directions P, of Pᵀz in place of z."""
 
     def __init__(
         self,
@@ -147,49 +134,15 @@ class Quadratic(Scores):
         return self.offsets - (apart * apart).sum(2) * 0.5
 
 
-def readout_module(readout: object, temperature: float, name: str) -> Scores:
-    """The module of a read-out, whose probabilities are softmax(scores / T).
-
-    Parameters
-    ----------
-    readout : Readout
-    temperature : float
-    name : str
-        What people call it, for the error.
-    """
-    return module_of(readout, 1 / temperature, name)
-
-
-def solution_module(solution: object, name: str) -> Scores:
-    """The module of what a closed-form estimator solves.
-
-    Parameters
-    ----------
-    solution : Solution
-    name : str
-        What people call it, for the error.
-    """
-    return module_of(solution, scale_of(solution), name)
-
-
 def scale_of(solution: object) -> float | None:
-    """What the scores of a closed-form estimator are multiplied by, as for `Scores`."""
+    """The factor of the scores of a closed-form estimator, as for `Scores`."""
     if isinstance(solution, NearestMeanScores):
         return 1 / float(solution.variance)
     return None if isinstance(solution, LeastSquares) else 1.0
 
 
 def module_of(found: object, scale: float | None, name: str) -> Scores:
-    """The module of a read-out, or of what a closed-form estimator solves.
-
-    Parameters
-    ----------
-    found : Readout or Solution
-    scale : float, or None
-        As for `Scores`.
-    name : str
-        What people call it, for the error.
-    """
+    """The module of a read-out, or of what a closed-form estimator solves."""
     if isinstance(found, NearestSubspace):
         return Subspaces(found, scale)
     if isinstance(found, CodingLength):

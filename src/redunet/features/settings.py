@@ -18,7 +18,7 @@ from redunet.validation import Declared, choice, flag, number, setting, whole
 
 @dataclass(frozen=True)
 class FeatureSettings(Declared):
-    """Which feature map a model has, and what it is made from."""
+    """Settings of a feature map: its kind, and what it is made from."""
 
     features: str = setting(
         "pixels",

@@ -48,18 +48,7 @@ _ROWS = 512
 
 @dataclass(frozen=True, eq=False)
 class ShiftAnswers:
-    """Scores and probabilities by a network of shifts and a read-out.
-
-    Parameters
-    ----------
-    network : ShiftNetwork
-    readout : ShiftReadout
-    sharpness : Sharpness
-    moments : ShiftMoments
-        That the network was made of.
-    temperature : float, or None
-        T of the probabilities; None finds it from samples that the moments predict.
-    """
+    """Scores and probabilities by a network of shifts and a read-out."""
 
     network: ShiftNetwork
     readout: ShiftReadout
@@ -198,7 +187,7 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
 
     @classmethod
     def name(cls) -> str:
-        """What people call it."""
+        """The name that people use."""
         return cls.kind
 
     @classmethod
@@ -250,7 +239,7 @@ class ShiftInvariantClassifier(Transforms, ClosedForm):
         return ShiftMoments(self._layout(n_features))
 
     def _layout(self, n_features: int) -> Layout:
-        """How features lie on the grid; an error where they do not fill it."""
+        """The layout of features on the grid; an error where they do not fill it."""
         given, features = self.own_settings()["positions"], self.features
         if given is None and features is not None:
             shape = features.input_shape

@@ -29,14 +29,7 @@ _CACHED = 2**19
 
 
 class Correlator:
-    """Sums correlations of samples, batch after batch, in memory that does not grow.
-
-    Parameters
-    ----------
-    layout : Layout
-    device : str, default="cpu"
-        Where products are computed; results are the same to the last bit on every device.
-    """
+    """Sums correlations of samples, batch after batch, in memory that does not grow."""
 
     def __init__(self, layout: Layout, device: str = "cpu") -> None:
         self._layout, self._device = layout, device
@@ -55,13 +48,7 @@ class Correlator:
         return max(1, min(_TERMS, _CACHED // self._layout.d))
 
     def add(self, X: Tensor) -> None:
-        """Add the correlations of samples.
-
-        Parameters
-        ----------
-        X : Tensor of shape (rows, d), float64
-            Whole numbers of at most 2²⁰ in size; at most `rows_at_once` of them.
-        """
+        """Add samples, (rows, d), whole numbers of at most 2²⁰; at most `rows_at_once` of them."""
         X = X.to(self._device).reshape(-1, self._layout.n)
         for products, powers, q in zip(self._products, self._forward, self._primes, strict=True):
             spectrum = transformed(X, powers, q).reshape(-1, self._layout.channels, self._layout.n)
@@ -70,13 +57,7 @@ class Correlator:
             reduce_one_(products, q)
 
     def finish(self) -> Tensor:
-        """The correlations of all samples added.
-
-        Returns
-        -------
-        Tensor of shape (C (C + 1) / 2, n), int64, on the CPU
-            Of channels c <= c', row after row; `Layout.pairs` has their order.
-        """
+        """Correlations of all samples, (C (C + 1) / 2, n), int64; `Layout.pairs` has the order."""
         layout, n = self._layout, self._layout.n
         first, second = layout.pairs.to(self._device)
         whole = self._products.new_empty(3, len(first), n)
@@ -89,19 +70,7 @@ class Correlator:
 
 
 def transformed(planes: Tensor, powers: Sequence[Tensor], q: int) -> Tensor:
-    """Planes, (m, n), transformed along all axes modulo a prime.
-
-    Parameters
-    ----------
-    planes : Tensor of shape (m, n), float64
-        Of at most 2²¹ in size.
-    powers : sequence of Tensors, one of shape (size, size) for each axis
-    q : int
-
-    Returns
-    -------
-    Tensor of shape (m, n), float64, reduced
-    """
+    """Planes, (m, n), of at most 2²¹ in size, transformed along all axes modulo a prime."""
     out, after = planes, 1  # positions along later axes
     for W in reversed(powers):
         size = len(W)
@@ -124,13 +93,7 @@ def _product(A: Tensor, B: Tensor, q: int) -> Tensor:
 
 @lru_cache
 def primes_for(positions: tuple[int, ...]) -> Primes:
-    """The three largest primes below 2²² that are 1 modulo every length.
-
-    Parameters
-    ----------
-    positions : tuple of int
-        Lengths of the axes.
-    """
+    """The three largest primes below 2²² that are 1 modulo every length."""
     order = math.lcm(*positions)
     found: list[int] = []
     for q in range((2**22 - 2) // order * order + 1, order, -order):

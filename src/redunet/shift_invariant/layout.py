@@ -1,4 +1,4 @@
-"""How a feature vector lies on a grid: channels over positions; and its frequencies."""
+"""The layout of feature vectors on a grid, channels over positions, and its frequencies."""
 
 from __future__ import annotations
 
@@ -85,21 +85,12 @@ class Layout:
 
     @cached_property
     def multiplicity(self) -> Tensor:
-        """How many frequencies each of `frequencies` stands for, 1 or 2: (F,), float64."""
+        """The number of frequencies that each of `frequencies` stands for, 1 or 2: (F,), float64."""
         alone = self.opposite[self.frequencies] == self.frequencies
         return torch.where(alone, 1.0, 2.0).to(torch.float64)
 
     def to_spectrum(self, Z: Tensor) -> Tensor:
-        """Coordinates of samples in the Fourier domain, of equal lengths and inner products.
-
-        Parameters
-        ----------
-        Z : Tensor of shape (rows, d), real
-
-        Returns
-        -------
-        Tensor of shape (F, rows, C), complex
-        """
+        """Samples, (rows, d), in the Fourier domain, (F, rows, C): lengths stay."""
         planes = Z.reshape(len(Z), self.channels, *self.positions)
         whole: Tensor = torch.fft.fftn(planes, dim=self._axes, norm="ortho").flatten(2)
         half = whole[..., self.frequencies.to(Z.device)].permute(2, 0, 1)
@@ -118,17 +109,9 @@ class Layout:
         return Z.reshape(rows, -1)
 
     def blocks(self, correlations: Tensor) -> Tensor:
-        """The second moment of all shifts, a Hermitian matrix for each frequency.
+        """The second moment of all shifts at each frequency, (F, C, C), from correlations.
 
-        Parameters
-        ----------
-        correlations : Tensor of shape (C (C + 1) / 2, n)
-            Of channels c <= c', in the order of `pairs`.
-
-        Returns
-        -------
-        Tensor of shape (F, C, C), complex128
-            Σ X Xᴴ over samples, with X the transform of a sample at that frequency, not scaled.
+        Σ X Xᴴ over samples, with X the transform of a sample at that frequency, not scaled.
         """
         shaped = correlations.to(torch.float64).reshape(-1, *self.positions)
         device = correlations.device

@@ -80,12 +80,7 @@ class ShiftMoment:
         return trace
 
     def blocks(self) -> Tensor:
-        """The second moment at each frequency, of trace count · n over all of them.
-
-        Returns
-        -------
-        Tensor of shape (F, C, C), complex128
-        """
+        """The second moment at each frequency, (F, C, C), of trace count · n over all of them."""
         scale = self.count * self.layout.n / self.trace()
         return self.layout.blocks(self.correlations).mul_(scale)
 
@@ -131,13 +126,7 @@ class ShiftMoment:
         check_correlations(self.layout, self.count, self.sum, self.correlations)
 
     def check_values(self, values: tuple[int, int] | None) -> None:
-        """Raise a DataError unless vectors of length 1, or of values in a range, can have them.
-
-        Parameters
-        ----------
-        values : (int, int), or None
-            The least and the largest value of a feature; None of vectors on the unit sphere.
-        """
+        """Raise a DataError unless vectors of length 1, or of values in a range, can have them."""
         if values is None:
             check_lengths(self.count, builtins.sum(self.energies.tolist()), self.layout.d)
             return
@@ -214,17 +203,7 @@ class ShiftMoments:
     def update_from(
         self, batches: Iterable[tuple[Any, Any]], embed: Embed = unit_grid, device: str = "cpu"
     ) -> ShiftMoments:
-        """The table after learning batches that come one after another.
-
-        Parameters
-        ----------
-        batches : iterable of pairs
-            X and y, with classes mixed in any way.
-        embed : callable, default=unit_grid
-            From some rows of X to vectors, which must not depend on how rows are chunked.
-        device : str, default="cpu"
-            Where products are computed; the result is the same to the last bit on each.
-        """
+        """The table after learning batches, pairs of X and y, that come one after another."""
         learning: dict[Label, _Learning] = {}
         for X, y in batches:
             rows_of = rows_by_label(X, y)
@@ -294,12 +273,8 @@ class ShiftMoments:
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything but the labels, in int64.
 
-        Returns
-        -------
-        dict
-            ``counts`` (k,), ``sums`` (k, C), ``positions`` (axes,) and ``correlations``
-            (k, entries): of channels c <= c' and all shifts t, without those of one channel that
-            A[c, c, t] = A[c, c, −t] repeats.
+        ``counts`` (k,), ``sums`` (k, C), ``positions`` (axes,) and ``correlations`` (k, entries):
+        without those of one channel that A[c, c, t] = A[c, c, −t] repeats.
         """
         table, needed = [*self._table.values()], _needed(self.layout)
         return {
@@ -380,7 +355,7 @@ class _Learning:
 
 
 def _needed(layout: Layout) -> Tensor:
-    """Which correlations are not repeated by others: (C (C + 1) / 2, n), bool."""
+    """A mask of correlations that are not repeated by others: (C (C + 1) / 2, n), bool."""
     first, second = layout.pairs
     once = torch.arange(layout.n) <= layout.opposite
     return torch.logical_or((first != second)[:, None], once)

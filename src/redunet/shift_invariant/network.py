@@ -89,18 +89,7 @@ class ShiftLayer:
         return T * (counts / trace(T, layout))[:, None, None, None]
 
     def move_samples(self, U: Tensor, sharpness: Confidence) -> tuple[Tensor, Tensor]:
-        """Samples after the layer, on the unit sphere, and their estimated memberships.
-
-        Parameters
-        ----------
-        U : Tensor of shape (F, rows, C), complex
-            In the coordinates of `Layout.to_spectrum`.
-        sharpness : Sharpness or float
-
-        Returns
-        -------
-        Tensor of shape (F, rows, C), Tensor of shape (rows, k)
-        """
+        """Samples, (F, rows, C), after the layer, of length 1, and memberships, (rows, k)."""
         k, F, C, _ = self.C.shape
         compressed = (U @ self._side_by_side).reshape(F, -1, k, C)
         lengths = norms(compressed)
@@ -121,7 +110,7 @@ class ShiftLayer:
         return self.C.permute(1, 3, 0, 2).reshape(F, C, k * C)
 
     def to(self, dtype: torch.dtype, device: str) -> ShiftLayer:
-        """The same in another complex dtype, or elsewhere."""
+        """The layer in another complex dtype, or elsewhere."""
         E, C = self.E.to(device, dtype), self.C.to(device, dtype)
         return ShiftLayer(E, C, self.coding, self.step, self.rate)
 
@@ -168,18 +157,7 @@ class ShiftNetwork:
         return torch.cat(parts, dim=1)
 
     def passes(self, Z: Tensor, sharpness: Confidence) -> Iterator[tuple[Tensor, Tensor]]:
-        """Some samples at a time: features in the Fourier domain, and memberships at each layer.
-
-        Parameters
-        ----------
-        Z : Tensor of shape (n, d), real
-            On the unit sphere.
-        sharpness : Sharpness or float
-
-        Yields
-        ------
-        Tensor of shape (F, rows, C), complex; Tensor of shape (layers, rows, k)
-        """
+        """Of some samples at a time: features, (F, rows, C), and memberships, (layers, rows, k)."""
         each = 16 * len(self.layout.frequencies) * self.layout.channels * (len(self.labels) + 3)
         Z = Z.to(torch.float64 if self.dtype == torch.complex128 else torch.float32)
         for part in torch.split(Z, max(1, _BATCH_BYTES // each)):

@@ -28,13 +28,13 @@ _LEAST_CONTRAST = 0.2
 """Of a patch that becomes a filter, as a share of the largest deviation of pixels drawn."""
 
 _BATCH_BYTES = 2**24
-"""What the patches of one pass may take."""
+"""Memory of the patches of one pass."""
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class PatchPlanes(FieldsMap):
-    """How much an image looks like given patches at each position, as if opposite borders met.
+    """Likeness of an image to given patches at each position, as if opposite borders met.
 
     A filter is a patch too, and t its correlation with the patch around a position, from −1 to 1
     (and nearly 0 where that is almost flat): max(t − θ, 0) and max(−t − θ, 0) are two channels.

@@ -10,16 +10,7 @@ from redunet.shift_invariant.layout import Layout
 
 
 def check_correlations(layout: Layout, count: int, total: Tensor, correlations: Tensor) -> None:
-    """Raise a DataError unless samples can have these, as far as necessary conditions tell.
-
-    Parameters
-    ----------
-    layout : Layout
-    count : int, from 1
-    total : Tensor of shape (C,), int64
-    correlations : Tensor of shape (C (C + 1) / 2, n), int64
-        With energies A[c, c, 0] from 0.
-    """
+    """Raise a DataError unless samples can have these, as far as necessary conditions tell."""
     first, second = layout.pairs
     own = correlations[first == second]
     _check_channels(layout, count, total.tolist(), own.tolist())
@@ -40,7 +31,7 @@ def check_correlations(layout: Layout, count: int, total: Tensor, correlations: 
 
 
 def _check_channels(layout: Layout, count: int, total: list[int], own: list[list[int]]) -> None:
-    """What holds of each channel's sum of values and correlations with itself."""
+    """Check each channel's sum of values and its correlations with itself."""
     opposite = layout.opposite.tolist()
     halves = [t for t in range(1, layout.n) if opposite[t] == t]
     for c, (s, entries) in enumerate(zip(total, own, strict=True)):

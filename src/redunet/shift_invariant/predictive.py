@@ -10,21 +10,10 @@ from redunet.shift_invariant.moments import ShiftMoments
 
 
 def new_samples(moments: ShiftMoments, n: int) -> tuple[Tensor, Tensor]:
-    """About n samples on the unit sphere, and the class of each; the same each time.
+    """About n samples, (n, d), on the unit sphere, and the class of each; the same each time.
 
     As in `redunet.core.class_samples` a class has a multivariate t distribution. Over all shifts,
     only the frequency 0 has a mean, and different frequencies do not correlate.
-
-    Parameters
-    ----------
-    moments : ShiftMoments
-    n : int
-        Of at least one sample of each class.
-
-    Returns
-    -------
-    Z : Tensor of shape (about n, d), float64
-    classes : Tensor of shape (about n,), int64
     """
     layout, generator = moments.layout, torch.Generator().manual_seed(0)
     size = max(1, n // len(moments))

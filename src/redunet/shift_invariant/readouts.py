@@ -16,7 +16,7 @@ from redunet.shift_invariant.network import ShiftNetwork, norms
 
 
 class ShiftReadout(Protocol):
-    """How features in the Fourier domain become labels."""
+    """A read-out of features in the Fourier domain."""
 
     def scores(self, U: Tensor) -> Tensor:
         """A score for each class, (rows, k), float64, of samples, (F, rows, C); highest wins."""
@@ -40,16 +40,7 @@ class NearestShiftSubspace:
 
     @classmethod
     def from_network(cls, network: ShiftNetwork, n_components: int) -> NearestShiftSubspace:
-        """Subspaces of the network's last moments.
-
-        Parameters
-        ----------
-        network : ShiftNetwork
-        n_components : int
-            Dimension of each subspace, of real numbers: a wave takes two of them, and one at
-            frequencies that are their own opposite. A wave that does not fit is left out. A class
-            of lower numerical rank uses that.
-        """
+        """Subspaces of the network's last moments."""
         layout, dtype = network.layout, network.dtype
         least = layout.d * GRID_NOISE
         bases = []
@@ -74,7 +65,7 @@ class NearestShiftSubspace:
 
     @property
     def dimensions(self) -> list[int]:
-        """How many waves each class has."""
+        """The number of waves of each class."""
         return [
             sum(int((basis.abs().sum(dim=1) > 0).sum()) for _, basis in parts)
             for parts in self.bases

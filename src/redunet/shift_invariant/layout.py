@@ -85,7 +85,7 @@ class Layout:
 
     @cached_property
     def multiplicity(self) -> Tensor:
-        """The number of frequencies that each of `frequencies` stands for, 1 or 2: (F,), float64."""
+        """The number of frequencies, 1 or 2, that each of `frequencies` stands for: (F,)."""
         alone = self.opposite[self.frequencies] == self.frequencies
         return torch.where(alone, 1.0, 2.0).to(torch.float64)
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Work
+from redunet.core.construction import Pass
 from redunet.core.layer import Layer
 from redunet.core.low_rank import stacked
 from redunet.core.moments import ClassMoments
-from redunet.core.passes import Pass
 from redunet.core.rate import Coding
 from redunet.core.second_moments import SecondMoments
 

@@ -36,7 +36,7 @@ from benchmarks.measure import (
     transform_floor,
     yardsticks,
 )
-from redunet.core.passes import Pass
+from redunet.core.construction import Pass
 from redunet.core.second_moments import SecondMoments
 
 K = 10

@@ -24,7 +24,7 @@ from sklearn.datasets import load_digits
 from docsite.source import ROOT
 from redunet import ClassMoments, ReduNetClassifier, Schedule, build_network, rate_reduction
 from redunet.core.grid import unit_rows
-from redunet.core.memberships import Sharpness
+from redunet.core.layer import Sharpness
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from redunet.core.cascade import Cascade
 from redunet.core.coarse_network import coarse_networks
 from redunet.core.construction import Schedule
-from redunet.core.memberships import Sharpness
+from redunet.core.layer import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import read_out

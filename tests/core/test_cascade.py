@@ -21,7 +21,7 @@ from redunet.core.cascade import (
 from redunet.core.coarse_low_rank import CoarseLowRankLayer
 from redunet.core.coarse_network import blocks, coarse_networks, sizes
 from redunet.core.construction import Schedule
-from redunet.core.memberships import LayerOutput, Sharpness
+from redunet.core.layer import LayerOutput, Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import ReduNet, build_network
 from redunet.core.readouts import read_out, scores_to_compare

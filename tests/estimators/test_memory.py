@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redunet import ClassMoments, ReduNetClassifier
-from redunet.core.passes import Pass
+from redunet.core.construction import Pass
 from redunet_lab.equivalence import network_hash
 from tests.conftest import classes_on_subspaces
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redunet import ReduNetClassifier
+from redunet.core.layer import Sharpness
 from redunet.core.low_rank import LowRankLayer
-from redunet.core.memberships import Sharpness
 from redunet.errors import DataError, SettingsError
 from redunet.estimators import (
     EnsembleClassifier,

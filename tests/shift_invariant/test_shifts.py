@@ -16,7 +16,7 @@ from torch import Tensor
 
 from redunet.core.construction import Schedule
 from redunet.core.grid import GRID, unit_rows
-from redunet.core.memberships import Sharpness
+from redunet.core.layer import Sharpness
 from redunet.core.moments import ClassMoments
 from redunet.core.network import build_network
 from redunet.core.readouts import NearestSubspace

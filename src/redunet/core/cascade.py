@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from redunet.core.coarse_network import CoarseNetwork, Trajectory
-from redunet.core.memberships import Confidence, sharpness_of
+from redunet.core.layer import Confidence, sharpness_of
 from redunet.core.network import ReduNet
 from redunet.core.threads import on_threads
 
@@ -156,6 +156,9 @@ class Cascade:
 
         Shapes: Z (n, d); returns (n, m).
         """
+        if not self.stages:
+            self._count(len(Z), [])
+            return asked(self.network.transform(Z, self.sharpness))
         pending = self._pending(Z)
         parts = [pending.where(part) for part in self._parts(len(Z))]
         found = on_threads(lambda part: self._through_stages(part, asked, accept), parts)
@@ -198,8 +201,8 @@ class Cascade:
 
     def _parts(self, n: int) -> list[slice]:
         """Consecutive samples: as many parts on each thread, all of one size."""
-        if not self.stages or not n:
-            return [slice(0, n)]
+        if not n:
+            return [slice(0)]
         layer = self.stages[0].layers[0]
         threads = 1
         if layer.E.device.type == "cpu":

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from redunet.core.layer import Confidence, LayerOutput, sharpness_of
 from redunet.core.low_rank import RANKS, LowRankLayer, Pull, Stack, Taking, move_by_factors_
-from redunet.core.memberships import Confidence, LayerOutput, sharpness_of
 from redunet.core.rate import Coding
 
 LEADING = 0.25

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from redunet.core.coarse_low_rank import CoarseLowRankLayer
-from redunet.core.layer import AbstractLayer, Layer
+from redunet.core.layer import AbstractLayer, Confidence, Layer
 from redunet.core.low_rank import LowRankLayer
-from redunet.core.memberships import Confidence
 from redunet.core.network import ReduNet
 
 BLOCK_PATH = 0.4

@@ -21,9 +21,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from redunet.core.layer import AbstractLayer, move_by_, spread_of
+from redunet.core.layer import AbstractLayer, Confidence, LayerOutput, estimate, move_by_, spread_of
 from redunet.core.linalg import add_identity, definite, mirror_, spd_inverse_
-from redunet.core.memberships import Confidence, LayerOutput, estimate
 from redunet.core.rate import Coding, Rate
 
 IRRELEVANT = 2.0**-4

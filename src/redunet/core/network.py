@@ -15,8 +15,8 @@ from torch import Tensor
 
 from redunet.core.construction import LayerStream, Schedule
 from redunet.core.grid import unit_grid
+from redunet.core.layer import Confidence
 from redunet.core.layers import LayerSequence, StoredLayers, moments_before, no_layers
-from redunet.core.memberships import Confidence
 from redunet.core.moments import ClassMoments, Label
 from redunet.core.rate import Coding, Rate
 from redunet.core.second_moments import LazySecondMoments, SecondMoments

@@ -21,8 +21,8 @@ from torch.nn.functional import normalize
 
 from redunet.core.covariance import covariance_of_sum, overall_mean, with_ridge
 from redunet.core.discriminants import LinearScores, normal_scores, regression_scores
+from redunet.core.layer import sharpness_of
 from redunet.core.linalg import add_identity, spd_inverse
-from redunet.core.memberships import sharpness_of
 from redunet.core.rate import Coding
 from redunet.core.readouts import NearestSubspace
 from redunet.core.subspaces import rounding

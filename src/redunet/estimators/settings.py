@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from redunet.core.construction import Schedule
-from redunet.core.memberships import Sharpness
+from redunet.core.layer import Sharpness
 from redunet.core.readouts import READOUTS
 from redunet.errors import SettingsError
 from redunet.validation import Declared, choice, flag, number, one_of, setting, whole

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from redunet.core.layer import AbstractLayer
+from redunet.core.layer import AbstractLayer, Sharpness
 from redunet.core.low_rank import LowRankLayer, Stack
-from redunet.core.memberships import Sharpness
 from redunet.core.reduced_space import ReducedSpace
 
 TINY = 1e-30

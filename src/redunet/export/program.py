@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from redunet.core.coarse_network import BLOCK_PATH, Block, blocks
-from redunet.core.memberships import sharpness_of
+from redunet.core.layer import sharpness_of
 from redunet.estimators import EnsembleClassifier, Estimator, ReduNetClassifier
 from redunet.estimators.ensemble import OfNetwork
 from redunet.estimators.inputs import constant

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from redunet.core.calibration import DRAWN, best_temperature, probabilities
-from redunet.core.memberships import Sharpness
+from redunet.core.layer import Sharpness
 from redunet.errors import SettingsError
 from redunet.estimators.closed_form import ClosedForm
 from redunet.estimators.protocol import Transforms

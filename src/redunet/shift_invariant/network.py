@@ -22,8 +22,8 @@ from torch import Tensor
 
 from redunet.core.construction import Schedule
 from redunet.core.labels import Label
+from redunet.core.layer import Confidence, estimate
 from redunet.core.linalg import cholesky
-from redunet.core.memberships import Confidence, estimate
 from redunet.core.rate import Coding, Rate
 from redunet.errors import DataError
 from redunet.shift_invariant.layout import Layout

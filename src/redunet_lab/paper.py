@@ -4,51 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from redunet.errors import SettingsError, did_you_mean
 from redunet.estimators.recipes import RECIPES
+from redunet.validation import settings_in_file
 from redunet_lab.experiment import Experiment
 
-PAPER: dict[str, dict[str, Any]] = {
-    "mnist": {
-        "row": [0.999, 0.990, 0.984, 0.975, 0.961],
-        "rivals": {
-            "LwF": [0.999, 0.494, 0.333, 0.252, 0.196],
-            "oEWC": [1.0, 0.491, 0.332, 0.25, 0.217],
-            "SI": [0.997, 0.494, 0.411, 0.297, 0.197],
-            "iCaRL": [0.999, 0.889, 0.8, 0.768, 0.7],
-        },
-        "source": "Wu et al., CVPR 2021, Table 1",
-    },
-    "cifar10": {
-        "row": [0.875, 0.678, 0.588, 0.547, 0.539],
-        "rivals": {
-            "LwF": [0.979, 0.461, 0.319, 0.247, 0.196],
-            "oEWC": [0.981, 0.383, 0.296, 0.246, 0.194],
-            "SI": [0.989, 0.461, 0.317, 0.248, 0.195],
-            "iCaRL": [0.964, 0.662, 0.547, 0.5, 0.48],
-        },
-        "source": "Wu et al., CVPR 2021, Table 1",
-    },
-}
+_FIGURES = settings_in_file(Path(__file__).with_name("paper.toml"))
+PAPER: dict[str, dict[str, Any]] = _FIGURES["paper"]
 """The paper's own figures; accuracy on all classes seen after each task."""
 
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "cifar10": {
-        "last": {
-            "fine-tuning": 0.196,
-            "joint training": 0.922,
-            "LwF": 0.196,
-            "oEWC": 0.195,
-            "SI": 0.195,
-            "iCaRL": 0.490,
-            "ER": 0.448,
-            "DER++": 0.649,
-        },
-        "source": "Buzzega et al., NeurIPS 2020",
-    },
-}
+PUBLISHED: dict[str, dict[str, Any]] = _FIGURES["published"]
 """Figures of the benchmark whose settings the gradient methods have, after the last task."""
 
 

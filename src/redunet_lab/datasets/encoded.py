@@ -22,17 +22,7 @@ _AT_A_TIME = 256
 def load(
     images_of: Callable[[Path | None], Any], name: str, encoder_name: str, data_dir: Path | None
 ) -> Samples:
-    """Vectors of images, read, or made once, on a GPU where there is one.
-
-    Parameters
-    ----------
-    images_of : callable
-        The loader of the data set of images.
-    name, encoder_name : str
-        Of the data set, and of an encoder of images, or its folder.
-    data_dir : Path or None
-        The folder that the user named, if any; else ``REDUNET_DATA`` counts.
-    """
+    """Vectors of images, read, or made once, on a GPU where there is one."""
     from redunet.encoders import open_encoder  # takes a while to load
     from redunet.encoders.fitting import fitted_arrays
     from redunet.estimators.settings import resolve_device

@@ -32,7 +32,7 @@ _QUIETLY = {
 }
 """Further options here: no questions, no long wait, all files in the folder of the run."""
 
-_COMPLAINT = re.compile(r"(?:ERROR:|npm (?:error|ERR!)) (.+)")
+_COMPLAINT = re.compile(r"ERROR:|npm (?:error|ERR!)")
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def fetched(package: Package) -> Iterator[Path]:
 
 
 def _complaint(output: bytes) -> str:
-    """The one line of a tool's output that says what went wrong, or an empty string."""
+    """The line of a tool's output that says what went wrong, or an empty string."""
     # Colours and other control characters have no place in an error line.
     text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", output.decode(errors="replace"))
     lines = [" ".join(re.sub(r"[^ -~]", " ", line).split()) for line in text.splitlines()]
-    complaints = [found.group(1) for line in lines if (found := _COMPLAINT.match(line))]
-    return (complaints[:1] or [line for line in lines if line][-1:] or [""])[0][:200]
+    said = [line for line in lines if line]
+    return next((line for line in said if _COMPLAINT.match(line)), (said or [""])[-1])[:200]

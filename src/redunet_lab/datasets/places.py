@@ -7,6 +7,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,40 +33,30 @@ def find(
     fetch: Callable[[], Samples],
     advice: str,
 ) -> Samples:
-    """A data set from the first place that has it; what is fetched is cached.
+    """A data set from the first place that has it; ``look`` reads it in a folder.
 
-    Parameters
-    ----------
-    published : Published
-        Which data set.
-    data_dir : Path or None
-        The folder that the user named, if any; else ``REDUNET_DATA`` counts.
-    look : callable
-        Reads and checks the data set in a folder, or raises `UnavailableError`.
-    fetch : callable
-        Fetches, decodes and checks it, or raises `UnavailableError`.
-    advice : str
-        How a user gets the files: the end of the message if all fails.
+    Each place checks what it finds, or raises `UnavailableError`; what is fetched is cached. If
+    all fail, ``advice`` says how a user gets the files.
     """
     tried: list[str] = []
+    for place in (partial(_named, data_dir, look), partial(cached, published), fetch):
+        try:
+            data = place()
+        except UnavailableError as reason:
+            tried.append(str(reason))
+            continue
+        if place is fetch:
+            arrays = {name: getattr(data, name) for name in ARRAYS}
+            write_cache(f"{data.name}.npz", data.name, arrays)
+        return data
+    raise FileAccessError(f"{published.name} was not found: {'; '.join(tried)}. {advice}")
+
+
+def _named(data_dir: Path | None, look: Callable[[Path], Samples]) -> Samples:
     folder = named_folder(data_dir)
-    try:
-        if folder is None:
-            raise UnavailableError("no data folder is named (data_dir or REDUNET_DATA)")
-        return look(folder)
-    except UnavailableError as reason:
-        tried.append(str(reason))
-    try:
-        return cached(published)
-    except UnavailableError as reason:
-        tried.append(str(reason))
-    try:
-        data = fetch()
-    except UnavailableError as reason:
-        said = "; ".join([*tried, str(reason)])
-        raise FileAccessError(f"{published.name} was not found: {said}. {advice}") from None
-    write_cache(f"{data.name}.npz", data.name, {name: getattr(data, name) for name in ARRAYS})
-    return data
+    if folder is None:
+        raise UnavailableError("no data folder is named (data_dir or REDUNET_DATA)")
+    return look(folder)
 
 
 def named_folder(data_dir: Path | None) -> Path | None:

@@ -83,15 +83,7 @@ def unlearn(model: E, data: Any, client: Any = None, *, label: str | None = None
 
 @dataclass(frozen=True)
 class OnDask:
-    """Learns or withdraws files on a Dask cluster, for the commands on model files.
-
-    Parameters
-    ----------
-    workers : int, default=None
-        Processes to start on this machine.
-    scheduler : str, default=None
-        The address of a running scheduler instead.
-    """
+    """Learns or withdraws files with processes of this machine, or on a running scheduler."""
 
     workers: int | None = None
     scheduler: str | None = None

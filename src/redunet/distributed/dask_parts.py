@@ -113,13 +113,7 @@ def of_sources(
 ) -> tuple[list[Work], str]:
     """Files and folders, in pieces where they have such, and the type of their labels.
 
-    Parameters
-    ----------
-    model : Estimator
-    sources : sequence of Source
-        Opened here, to know that they go together; workers open them again.
-    options : ReadOptions
-    n_workers : int
+    They are open here, to know that they go together; workers open them again.
     """
     if hasattr(model, "moments_"):
         kind = label_type(model)

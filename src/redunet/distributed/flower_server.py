@@ -27,27 +27,9 @@ A = TypeVar("A", bound="Part | _Keys")
 
 @dataclass
 class Round:
-    """One round of a federation: every client learns its own data, and the server adds.
+    """One round of a federation, with the parameters and the outcome of `flower.learn`.
 
-    Parameters
-    ----------
-    task : Task
-    grid : flwr.serverapp.Grid
-    n_clients : int
-        Clients that must be connected before the round begins. All that are connected are asked.
-    min_clients : int
-        Clients that must take part for the round to count.
-    timeout : float
-        Seconds that clients may take to connect, and to answer.
-    nodes : iterable of int, default=()
-        The clients to ask, by Flower's node ids, in place of all that are connected.
-
-    Attributes
-    ----------
-    taken : dict from int to str
-        The sha256 of what each client that took part has sent, by node id; "" if masked.
-    refused : dict from int to str
-        Of each other client that was asked, one line that says why it did not take part.
+    Of ``nodes``, where there are some, only these clients are asked.
     """
 
     task: Task

@@ -27,7 +27,6 @@ LONGEST_WAIT = timedelta(minutes=30)
 """How long a process waits for the part of another. One that ends is noticed at once; this is for
 one that does not answer any more. It has to be longer than a layer takes."""
 
-
 _meetings = itertools.count()
 
 
@@ -58,22 +57,7 @@ class Ranks:
 
 
 class TorchRanks(Ranks):
-    """The processes of a group of ``torch.distributed``.
-
-    Parameters
-    ----------
-    by_nccl : bool
-        Whether GPUs talk to each other; otherwise tensors go through the memory of the CPU.
-    members : ProcessGroup, default=None
-        None means the default group.
-
-    Attributes
-    ----------
-    messages : int
-        Reductions that this process has taken part in.
-    n_bytes : int
-        The bytes of the tensors that were reduced.
-    """
+    """The processes of a group of ``torch.distributed``, with counts of what was reduced."""
 
     def __init__(self, by_nccl: bool, members: dist.ProcessGroup | None = None) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()

@@ -105,18 +105,7 @@ def agreed_key(private: bytes, public: bytes) -> bytes:
 def shares_for(
     secrets: Sequence[bytes], own_private: bytes, publics: Mapping[int, bytes], own: int
 ) -> dict[int, bytes]:
-    """Shares of secrets for each other client, encrypted for it alone.
-
-    Parameters
-    ----------
-    secrets : sequence of bytes
-    own_private : bytes
-        The private key for encryption.
-    publics : mapping from client to bytes
-        The public keys for encryption of all clients, this one included.
-    own : int
-        This client. It keeps its own share, under its own number.
-    """
+    """Shares of two secrets for each client, encrypted for it alone; a client's own are not."""
     clients = sorted(publics)
     split = [create_shares(secret, threshold(len(clients)), len(clients)) for secret in secrets]
     found = {}
@@ -146,10 +135,7 @@ def split_share(plain: bytes) -> tuple[bytes, bytes]:
 
 
 def well_formed(shares: Mapping[int, bytes], clients: Iterable[int]) -> list[bytes]:
-    """Shares of one secret, by who gives them, without those that cannot be such.
-
-    Shares have the place of their client, as `shares_for` counts, and are of equal lengths.
-    """
+    """Shares of one secret that have the place of their giver, and are of equal lengths."""
     places = {client: place for place, client in enumerate(sorted(clients), 1)}
     found = [
         one for client, one in shares.items() if one[:4] == places[client].to_bytes(4, "little")
@@ -172,32 +158,14 @@ def new_secret() -> bytes:
 
 
 def stream(key: bytes, size: int) -> Vector:
-    """Numbers that only who knows the key can tell from random ones: PRG of a key, once.
-
-    Parameters
-    ----------
-    key : bytes
-        32 of them, used for one vector and never again.
-    size : int
-    """
+    """PRG of a key of 32 bytes, which is used for one vector and never again."""
     # A counter that starts at zero is sound as no key encrypts two things.
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
     return np.frombuffer(encryptor.update(bytes(8 * size)), dtype="<u8").astype(np.uint64)
 
 
 def pair_masks_(y: Vector, private: bytes, own: int, publics: Mapping[int, bytes]) -> None:
-    """Add to a vector, in place, the masks that a client shares with each other one.
-
-    Parameters
-    ----------
-    y : ndarray of uint64
-    private : bytes
-        The client's private key for masks.
-    own : int
-        The client.
-    publics : mapping from client to bytes
-        The public keys for masks of the others; this one is passed over.
-    """
+    """Add to a vector, in place, the masks that a client shares with each other one."""
     for client, public in publics.items():
         if client == own:
             continue
@@ -209,20 +177,7 @@ def pair_masks_(y: Vector, private: bytes, own: int, publics: Mapping[int, bytes
 
 
 def vector_of(moments: ClassMoments, labels: Sequence[Label]) -> Vector:
-    """The moments of some classes as one vector: count, sum and lower triangle of each.
-
-    Parameters
-    ----------
-    moments : ClassMoments
-        Of some of the labels; the others count as zero.
-    labels : sequence of labels
-        In order.
-
-    Returns
-    -------
-    ndarray of shape (k (1 + d + d (d + 1) / 2),), uint64
-        Integers modulo 2⁶⁴.
-    """
+    """Count, sum and lower triangle of each class as one vector; zeros for absent classes."""
     d = moments.n_features
     out = torch.zeros(len(labels), class_size(d), dtype=torch.int64)
     rows, columns = torch.tril_indices(d, d)
@@ -237,16 +192,7 @@ def vector_of(moments: ClassMoments, labels: Sequence[Label]) -> Vector:
 
 
 def moments_of(vector: Vector, labels: Sequence[Label], d: int) -> ClassMoments:
-    """The moments that a vector holds, without classes of no samples.
-
-    Parameters
-    ----------
-    vector : ndarray of uint64
-        The sum of what `vector_of` gave.
-    labels : sequence of labels
-    d : int
-        The number of features.
-    """
+    """The moments in a sum of such vectors, without classes of no samples."""
     table = torch.from_numpy(vector.view(np.int64)).reshape(len(labels), -1)
     kept = [place for place, count in enumerate(table[:, 0].tolist()) if count]
     if bool(table[[place for place in range(len(labels)) if place not in set(kept)]].any()):
@@ -268,19 +214,7 @@ def unmasked(
     missing: Mapping[int, bytes],
     publics: Mapping[int, bytes],
 ) -> Vector:
-    """The sum of the vectors that clients have masked.
-
-    Parameters
-    ----------
-    masked : mapping from client to ndarray of uint64
-        What those sent who sent something.
-    own_keys : mapping from client to bytes
-        b, of each of these.
-    missing : mapping from client to bytes
-        The private keys for masks of those who had taken part so far and sent nothing.
-    publics : mapping from client to bytes
-        The public keys for masks of all.
-    """
+    """The sum of vectors, by the keys b of their clients and the private keys of missing ones."""
     total = sum_of(masked.values())
     present = {client: publics[client] for client in masked}
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,18 +40,10 @@ BATCH_BYTES = 2**25
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """Second moment and mean of a class before a layer.
+    """Second moment and mean of a class before a layer."""
 
-    Parameters
-    ----------
-    root : Tensor of shape (d, d) or (r, d)
-        Σ_j, or a factor B of it.
-    mean : Tensor of shape (1, d)
-    count : int
-    """
-
-    root: Tensor
-    mean: Tensor
+    root: Tensor  # (d, d), Σ_j, or a factor B of it, (r, d)
+    mean: Tensor  # (1, d)
     count: int
 
     @property
@@ -104,8 +96,7 @@ class _Compression:
     inverse: Tensor
     B: Tensor | None
     alpha: float
-    volume: float
-    """log det(I + α_j Σ_j)."""
+    volume: float  # log det(I + α_j Σ_j)
 
     def times(self, Z: Tensor) -> Tensor:
         """C_j z of each row of Z, (n, d)."""
@@ -114,8 +105,7 @@ class _Compression:
         return self.alpha * (Z - Z @ self.B.mT @ self.inverse @ self.B)
 
 
-@dataclass(frozen=True, eq=False)
-class _Layer:
+class _Layer(NamedTuple):
     """E, the compression of this process's classes, and the step η."""
 
     E: Tensor

@@ -85,16 +85,7 @@ class Task:
         return model
 
     def learn(self, name: str, batches: Iterable[Any], names: Sequence[str] | None) -> Part | None:
-        """Learn batches of samples and labels; None where there are none.
-
-        Parameters
-        ----------
-        name : str
-            Of the data, for errors.
-        batches : iterable of (X, y)
-        names : sequence of str, or None
-            Of the columns.
-        """
+        """Learn batches of samples and labels, of columns of given names; None where none are."""
         model, kind = self.open(), self.label_type
         try:
             remaining = iter(batches)
@@ -113,18 +104,7 @@ class Task:
         return Part(model.moments_, empty_model.input_of(model), self.sha256)
 
     def check(self, sha256: Any, given: Any, labels: Any, n_features: Any) -> Estimator:
-        """The model with the input of a client, or an error unless the client's answer fits.
-
-        Parameters
-        ----------
-        sha256 : str
-            Of the task that the client had.
-        given : dict
-            Its input.
-        labels : list of str or of int
-        n_features : int
-            Of its moments.
-        """
+        """The model with the input of a client, or an error where its answer does not fit."""
         if sha256 != self.sha256:
             raise SettingsError(
                 "expected moments learnt with the settings and features of the server, got others"

@@ -159,6 +159,7 @@ def _changed(
     whole, said = _computed(Task.of(model, kind), work, client, how, progress)
     if whole is None:
         raise DataError("expected at least one sample, got none")
+    whole.moments.check()
     if how == "learning":
         moment_deltas.add(model, whole.moments, whole.input["n_columns"], whole.input["names"])
     else:

@@ -23,7 +23,7 @@ where they are the recipe's own."""
 
 WHITENING = 0.01
 LAYERS = {"n_layers": 1, "step": 0.3, "step_kind": "relative"}
-"""What a part is tried at where the network itself has none of it."""
+"""Values of a part where the network itself has none of it."""
 PAPER_STEP = {"step": 0.5, "step_decay": 0.933, "step_kind": "absolute"}
 
 FEATURE_STEPS = {"sqrt": "roots", "mirrored": "mirror images"}
@@ -109,7 +109,7 @@ def _n_pixels(shared: Vectors) -> int:
 
 
 def _features(experiment: Experiment) -> Sequence[Any]:
-    """What of a variant decides its feature map."""
+    """The settings of a variant that decide its feature map."""
     return tuple(experiment.feature_settings.values())
 
 

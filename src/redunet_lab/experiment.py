@@ -1,4 +1,4 @@
-"""What is run: the settings of a model, the stream of tasks it learns, and the data."""
+"""An experiment: the settings of a model, the stream of tasks it learns, and the data."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Experiment:
 
     @property
     def title(self) -> str:
-        """What the data is called in tables."""
+        """The name of the data in tables."""
         return datasets.title(self.data) if self._is_known else Path(self.data).name
 
     @property

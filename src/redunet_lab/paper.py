@@ -68,7 +68,7 @@ REPRODUCTIONS = {
         {"100 components, chosen on training data": 100, "15 components, as published": 15},
     ),
 }
-"""What `redunet reproduce` runs, by name."""
+"""The experiments of `redunet reproduce`, by name."""
 
 SETTINGS = {name: REPRODUCTIONS[name].settings for name in ("mnist", "cifar10")}
 """Features and network where the paper has them; other data sets have the defaults."""

@@ -163,7 +163,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def confusion(true: NDArray[Any], given: NDArray[Any]) -> dict[str, Any]:
-    """How many samples of each class were given each label."""
+    """Counts of samples of each class by the labels they were given."""
     labels = np.union1d(true, given)
     counts = confusion_matrix(true, given, labels=labels)
     return {"labels": labels.tolist(), "counts": counts.tolist()}

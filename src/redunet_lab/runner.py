@@ -37,7 +37,7 @@ _TIMED = 1000
 
 
 class Learner(Protocol):
-    """What can be run over a stream.
+    """An object that can be run over a stream.
 
     With ``save`` and ``load`` too, a run resumes at once and records what the
     learner keeps; one with an attribute ``progress`` may report its own.
@@ -74,7 +74,7 @@ class Entry:
         return len(record["tasks"]) < n_tasks or any(key not in record for key in self.at_end)
 
     def answering(self, learner: Any, **changes: Any) -> Any:
-        """What gives the labels: the learner, or an estimator over its moments."""
+        """The learner, or an estimator over its moments, whichever gives the labels."""
         if self.estimator is None:
             return learner
         return self.estimator().set_params(**changes).remember(learner.moments_)

@@ -77,7 +77,7 @@ def _classes_of_tasks(name: str, value: Any) -> tuple[tuple[Any, ...], ...] | No
 
 @dataclass(frozen=True)
 class StreamSettings(Declared):
-    """What a stream is: a data set, and how its classes are divided into tasks."""
+    """A data set, and the division of its classes into tasks."""
 
     data: str = setting("digits", _text, "A data set of `redunet_lab.datasets`.", "str")
     n_tasks: int | None = setting(
@@ -194,7 +194,7 @@ def moved(images: NDArray[Any], moves: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _moves(data: Samples, most: int, seed: int) -> NDArray[np.intp]:
-    """How far each test image is moved: ndarray of shape (n, 2)."""
+    """The move of each test image: ndarray of shape (n, 2)."""
     shape = data.x_test.shape
     if len(shape) < 3 or most >= min(shape[1:3]):
         raise SettingsError(

@@ -46,7 +46,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Published:
-    """What is known of a data set of images before it is read."""
+    """Shapes and hashes of a data set of images, as they were published."""
 
     name: str
     image_shape: tuple[int, ...]

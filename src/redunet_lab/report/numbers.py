@@ -70,7 +70,7 @@ def n_tasks(record: Record) -> int:
 
 
 def task_headings(record: Record) -> list[str]:
-    """What the columns of tasks are called."""
+    """The headings of the columns of tasks."""
     return [f"task {number}" for number in range(1, n_tasks(record) + 1)]
 
 
@@ -83,7 +83,7 @@ def paper_rows(record: Record) -> dict[str, Sequence[float]]:
 
 
 def label(method: Record) -> str:
-    """What a method is called where several stand side by side."""
+    """The name of a method where several stand side by side."""
     name: str = method["name"]
     known = method["method"] != "redunet" or name.startswith("ReduNet")
     return name if known else f"ReduNet, {name}"

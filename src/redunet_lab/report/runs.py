@@ -1,4 +1,4 @@
-"""What was run, where and when; and the settings that were tried."""
+"""Commands, settings, machines and dates; and the settings that were tried."""
 
 from __future__ import annotations
 

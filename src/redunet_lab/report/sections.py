@@ -1,4 +1,4 @@
-"""What a report of a record says; a section is empty where the record has nothing for it."""
+"""The sections of a report of a record; one is empty where the record has nothing for it."""
 
 from __future__ import annotations
 

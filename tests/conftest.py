@@ -14,11 +14,16 @@ import torch
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from redunet.features import patches
 from tests.tiny_data import Tiny, shrink
 
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# Filters as random as of 100,000 patches, in a fiftieth of the time; tests/features/test_patches.py
+# learns from as many as are drawn outside of tests.
+patches.N_PATCHES = 3_000
 
 # In the background a shell lets its jobs ignore Ctrl-C, and so would every process of the tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -102,6 +102,20 @@ def test_padding_is_zeros_around_the_image(images: Any, window: float) -> None:
     assert "padding" not in wide.to_state()[0]
 
 
+def test_a_filter_answers_most_to_the_patch_it_was() -> None:
+    patches = np.random.default_rng(1).integers(0, 256, (8, 5, 5), dtype=np.uint8)
+    features = PatchFilters.learn(patches, 0, 80, 5, cells=1, n_patches=100_000)
+    t = responses(features, patches).reshape(8, 80)
+    assert len(set(t.round(4).argmax(axis=1))) == len(torch.unique(features.filters, dim=0)) == 8
+    # Its length once whitened, by the definition.
+    flat = patches.reshape(8, 25) - patches.mean(axis=(1, 2))[:, None]
+    flat /= np.sqrt(flat.var(axis=1, keepdims=True) + 10)
+    centred = flat - flat.mean(axis=0)
+    precision = np.linalg.inv(np.cov(flat.T, bias=True) + 0.1 * np.eye(25))
+    lengths = np.sqrt(np.einsum("ni,ij,nj->n", centred, precision, centred))
+    np.testing.assert_allclose(t.max(axis=1), lengths, rtol=0.02)
+
+
 @pytest.mark.parametrize("features", [FEATURES, Mirrored(FEATURES)], ids=["plain", "mirrored"])
 def test_the_bits_of_an_image_are_its_own(features: FeatureMap) -> None:
     batch = torch.from_numpy(IMAGES)

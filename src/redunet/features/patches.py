@@ -147,7 +147,7 @@ class PatchFilters(TracedMap):
         padding: int = 0,
         source: Source = "random",
         least_eigenvalue: float = 0.1,
-        n_patches: int = N_PATCHES,
+        n_patches: int | None = None,
     ) -> PatchFilters:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
 
@@ -167,8 +167,8 @@ class PatchFilters(TracedMap):
         least_eigenvalue : float, default=0.1
             Added to the eigenvalues of the covariance of patches before it is
             inverted: the larger, the less are patches whitened.
-        n_patches : int, default=100,000
-            Drawn to learn from.
+        n_patches : int, default=None
+            Drawn to learn from; None draws 100,000.
         """
         input_shape = tuple(np.shape(images)[1:])
         check_patches(input_shape, n_filters, patch_size, cells, threshold, window, padding)
@@ -340,7 +340,7 @@ class StackedPatches(Composed):
         threshold: float = 0.25,
         window: float = 0.0,
         device: str = "cpu",
-        n_patches: int = N_PATCHES,
+        n_patches: int | None = None,
     ) -> StackedPatches:
         """Filters from patches of given images, whole-numbered, (n, height, width[, channels]).
 
@@ -360,8 +360,8 @@ class StackedPatches(Composed):
             As for `PatchFilters`, of the second stage; windows are measured in pixels of the image.
         device : str, default="cpu"
             Where responses to the first stage are computed; the map is the same for each.
-        n_patches : int, default=100,000
-            Drawn to learn each stage from.
+        n_patches : int, default=None
+            Drawn to learn each stage from; None draws 100,000.
         """
         height, width, *channels = np.shape(images)[1:]
         first = PatchFilters.learn(
@@ -407,10 +407,10 @@ def draw_patches(
     size: int,
     random: np.random.RandomState,
     padding: int = 0,
-    n_patches: int = N_PATCHES,
+    n_patches: int | None = None,
 ) -> NDArray[np.float64]:
     """Patches drawn at random, (n_patches, channels · size²), values of a channel together."""
-    images = np.asarray(images)
+    images, n_patches = np.asarray(images), n_patches or N_PATCHES
     if padding:
         around = [(0, 0), (padding, padding), (padding, padding)]
         images = np.pad(images, around + [(0, 0)] * (images.ndim - 3))

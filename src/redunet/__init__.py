@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ReduNetError,
         SettingsError,
     )
+    from redunet.estimators import load
     from redunet.estimators.base import LearntFeaturesWarning
     from redunet.estimators.classifier import ReduNetClassifier
     from redunet.estimators.ensemble import EnsembleClassifier
@@ -73,6 +74,7 @@ _HOMES = {
     "build_network": "core.network",
     "extend_network": "core.network",
     "from_recipe": "estimators.recipes",
+    "load": "estimators",
     "offload": "estimators.offloading",
     "rate_reduction": "core.rate",
 }
@@ -108,6 +110,7 @@ __all__ = [
     "build_network",
     "extend_network",
     "from_recipe",
+    "load",
     "offload",
     "rate_reduction",
 ]

@@ -128,9 +128,8 @@ def report(
 
     Of a record: accuracies over tasks beside other methods', accuracy by task, confusion matrices,
     cost, settings. Of a model: angles between classes, their spectra, their leading directions
-    where features are pixels, filters where they are patches, ΔR by layer, and with --samples the
-    confusion matrix, memberships layer by layer, and cosines and margins before and after the
-    layers.
+    where features are pixels, ΔR by layer, and with --samples the confusion matrix and
+    memberships layer by layer.
 
     Example:
 

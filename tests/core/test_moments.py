@@ -126,6 +126,11 @@ def test_values_beyond_the_grid_are_refused() -> None:
         ClassMoments(2).update(torch.tensor([[float("nan"), 0.0]]), [0], embed=on_grid)
 
 
+def test_vectors_that_are_not_on_the_grid_are_refused() -> None:
+    with pytest.raises(DataError, match=r"whole steps of the grid, got fractions or NaN: put"):
+        ClassMoments(2).update(torch.tensor([[0.6, 0.8]]), [0], embed=lambda rows: rows)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_values_that_are_not_finite_are_refused(value: float) -> None:
     data = torch.ones(3, 2)

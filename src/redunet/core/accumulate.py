@@ -111,6 +111,11 @@ class Accumulator:
             rows = self._embed(part)
             if rows.shape[1] != self._d:
                 raise wrong_width(self._d, rows.shape[1])
+            if not torch.equal(rows, rows.round()):
+                raise DataError(
+                    "expected feature vectors in whole steps of the grid, got fractions or NaN: "
+                    "put them on it by unit_grid or on_grid"
+                )
             yield rows
 
     def _taken(self, label: Label) -> Iterator[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from redunet.core.grid import on_grid
 from redunet.core.moments import ClassMoments
 from redunet.core.self_labelling import in_order, label_in_rounds
 from redunet.errors import DataError
@@ -54,7 +55,7 @@ def learnt(state: State, rows: NDArray[Any], eps: float, device: str, memory: in
     certain = [row for row, label in enumerate(given) if label is not None]
     own = state.self_labelled or state.moments.select([])
     labels = [given[row] for row in certain]
-    return own.update(vectors[certain], labels, lambda part: part, device)
+    return own.update(vectors[certain], labels, on_grid, device)
 
 
 def _equal(y: Any, value: int | str) -> NDArray[np.bool_]:

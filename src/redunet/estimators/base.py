@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,12 @@ from redunet.estimators.fitted import Fitted
 from redunet.estimators.inputs import InputPipeline
 from redunet.estimators.model_file import Model
 from redunet.estimators.offloading import allocate_here
+from redunet.estimators.protocol import not_fitted
 from redunet.estimators.settings import resolve_device
 from redunet.estimators.state import State, warn_caller
 from redunet.features import FeatureMap, held_of_data
+
+T = TypeVar("T")
 
 
 class LearntFeaturesWarning(UserWarning):
@@ -298,6 +301,34 @@ class MomentEstimator(Fitted):
                 f"another: the file is damaged"
             )
         return model
+
+    def _state_or_none(self) -> State | None:
+        return self.__dict__.get("_state")
+
+    def _fitted(self) -> State:
+        """The state. A method asks for it once, as another thread may replace it."""
+        state = self._state_or_none()
+        if state is None:
+            raise not_fitted()(
+                f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
+            )
+        return state
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            self.__dict__.pop("_checked", None)
+        object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_checked"}
+
+    def _once(self, about: str, check: Callable[[], T]) -> T:
+        """The result of a check of parameters, made once after each change of them."""
+        checked = self.__dict__.setdefault("_checked", {})
+        if about not in checked:
+            checked[about] = check()
+        found: T = checked[about]
+        return found
 
     def _learn(
         self,

@@ -440,10 +440,9 @@ class ReduNetClassifier(Transforms, MomentEstimator):
         state = self._fitted()
         self._check_pipeline(state)
         run = self._once("run", lambda: RunSettings.of(self))
-        memory = parse_memory(run.memory)
-        return Predictor(
-            type(self).__name__, state, self._settings(), run.device, memory, run.exact
-        )
+        memory = self._once("memory", lambda: parse_memory(run.memory))
+        name = type(self).__name__
+        return Predictor(name, state, self._settings(), run.device, memory, run.exact)
 
     @classmethod
     def name(cls) -> str:
@@ -459,11 +458,11 @@ class ReduNetClassifier(Transforms, MomentEstimator):
         return self._once("settings", lambda: Settings.of(self))
 
     def _check_parameters(self, n_features: int) -> None:
-        self._settings().components(n_features)
-        parse_memory(self.memory)
+        self._once("run", lambda: RunSettings.of(self))
+        self._once(f"components of {n_features}", lambda: self._settings().components(n_features))
 
     def _plain_settings(self) -> dict[str, Any]:
-        return self._settings().to_state()
+        return dict(self._once("saved", lambda: self._settings().to_state()))
 
     @classmethod
     def _made_with(cls, values: dict[str, Any]) -> Self:

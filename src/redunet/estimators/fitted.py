@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from redunet.core.moments import ClassMoments, Label
 from redunet.encoders import EncoderId
-from redunet.estimators.protocol import SklearnEstimator, not_fitted
+from redunet.estimators.protocol import SklearnEstimator
 from redunet.estimators.state import State
 from redunet.features import FeatureMap
 
@@ -115,17 +115,9 @@ class Fitted(SklearnEstimator):
         self._state = replace(self._fitted(), encoder=encoder)
         return self
 
-    def _state_or_none(self) -> State | None:
-        return self.__dict__.get("_state")
-
     def _fitted(self) -> State:
-        """The state. A method asks for it once, as another thread may replace it."""
-        state = self._state_or_none()
-        if state is None:
-            raise not_fitted()(
-                f"This {type(self).__name__} has learnt nothing yet: call fit or partial_fit first"
-            )
-        return state
+        """The state; an error where nothing is learnt."""
+        raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._state_or_none() is not None
+        return "_state" in self.__dict__

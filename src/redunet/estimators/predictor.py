@@ -148,16 +148,16 @@ class Predictor:
 
     def readout(self) -> Readout:
         """The read-out of the network's last moments, made if it is not there yet."""
-        kind, n_components, ridge = self._about_readout
-        if kind == "subspace" and len(self.state.moments) > 1:
-            for reason in covering(n_components, self.state.moments.n_features):
-                self.state.warn_once(reason, CoverageWarning)
         built = self.built()
-        return built.cache.get(
-            "readout",
-            self._about_readout,
-            lambda: read_out(built.network, kind, n_components, ridge),
-        )
+        kind, n_components, ridge = about = self._about_readout
+
+        def made() -> Readout:
+            if kind == "subspace" and len(self.state.moments) > 1:
+                for reason in covering(n_components, self.state.moments.n_features):
+                    self.state.warn_once(reason, CoverageWarning)
+            return read_out(built.network, kind, n_components, ridge)
+
+        return built.cache.get("readout", about, made)
 
     def residuals(self) -> Residuals:
         """Distances of samples from classes, in the features before whitening and layers."""
@@ -264,8 +264,10 @@ class Predictor:
 
     @property
     def _about_readout(self) -> tuple[str, int, float]:
-        n_components = self.settings.components(self.state.moments.n_features)
-        return self.settings.readout, n_components, self.settings.ridge
+        settings, d = self.settings, self.state.moments.n_features
+        about = settings.readout, settings.n_components
+        n_components = self.state.cache.get("components", about, lambda: settings.components(d))
+        return settings.readout, n_components, settings.ridge
 
 
 def covering(r: int, d: int) -> list[str]:

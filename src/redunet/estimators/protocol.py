@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Self, TypeVar
 
@@ -37,22 +36,6 @@ def not_fitted() -> type[NotFittedError]:
 
 class SklearnEstimator:
     """A classifier with the parameters of its constructor, as scikit-learn asks for them."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_"):
-            self.__dict__.pop("_checked", None)
-        object.__setattr__(self, name, value)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_checked"}
-
-    def _once(self, about: str, check: Callable[[], T]) -> T:
-        """The result of a check of parameters, made once after each change of them."""
-        checked = self.__dict__.setdefault("_checked", {})
-        if about not in checked:
-            checked[about] = check()
-        found: T = checked[about]
-        return found
 
     poor_score: bool = False
     """Whether data of scikit-learn's checks suits it so badly that accuracy is not looked at."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -131,17 +132,17 @@ class Settings(Declared):
         always_saved=False,
     )
 
-    @property
+    @cached_property
     def schedule(self) -> Schedule:
         """The number of layers and their steps."""
         return Schedule(self.n_layers, self.step, self.step_decay, self.step_kind, self.tol)
 
-    @property
+    @cached_property
     def torch_dtype(self) -> torch.dtype:
         """The dtype of the layers."""
         return torch.float64 if self.dtype == "float64" else torch.float32
 
-    @property
+    @cached_property
     def confidence(self) -> Sharpness:
         """The sharpness of memberships."""
         return Sharpness(self.sharpness, self.sharpness_kind)

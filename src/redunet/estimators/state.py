@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from redunet.core.moments import ClassMoments, Label
@@ -87,7 +88,7 @@ class State:
     cache: Cache = field(default_factory=Cache)
     warned: set[type[Warning]] = field(default_factory=set)
 
-    @property
+    @cached_property
     def n_features_in(self) -> int:
         """The number of values of a raw sample."""
         return self.pipeline.n_columns(self.moments.n_features)
@@ -97,7 +98,7 @@ class State:
         """Samples that people labelled, by class, in the order of the labels."""
         return dict(zip(self.moments.labels, self.moments.counts, strict=True))
 
-    @property
+    @cached_property
     def labels(self) -> tuple[Label, ...]:
         """The classes, sorted."""
         return self.moments.labels

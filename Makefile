@@ -79,6 +79,7 @@ bench: setup ## Measure speed against the machine's limits, on a quiet machine, 
 
 tables: setup ## Make the tables and pictures of README and docs from the records
 	$(BIN)/python -m redunet_lab.report.readme --figures
+	$(BIN)/python -m benchmarks.readme
 	$(BIN)/python -m benchmarks.widths_page
 
 .venv/.docs-installed: .venv/.installed

@@ -65,7 +65,7 @@ def test_the_walk_through_the_tool_works(tmp_path: Path, monkeypatch: pytest.Mon
     given = [row.split(",")[1] for row in (tmp_path / "labels.csv").read_text().splitlines()[1:]]
     assert given.count("wren") >= len(given) - 1
     assert "Forgot magpie." in said["forget birds.safetensors"]
-    assert "Withdrew 3 samples." in said["unlearn birds.safetensors"]
+    assert "Unlearnt 3 samples." in said["unlearn birds.safetensors"]
     counts = {"robin": 15, "rook": 26, "swift": 14, "wren": 18}
     assert f"4 classes, {sum(counts.values())} samples" in said["inspect both.safetensors"]
     both = ReduNetClassifier.load("both.safetensors")

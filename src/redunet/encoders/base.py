@@ -149,7 +149,8 @@ class Encoder:
 
 _one_at_a_time = Lock()
 """Held while cuDNN's flags are changed: they are those of the whole process, so of two calls at
-once the later one would put back what the earlier one had set."""
+once the later one would put back what the earlier one had set. PyTorch has no flags of one call.
+Feature maps and layers never convolve, so no bit of a model depends on these flags."""
 
 
 @contextmanager

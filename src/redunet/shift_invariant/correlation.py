@@ -109,7 +109,7 @@ def primes_for(positions: tuple[int, ...]) -> Primes:
     return cast(Primes, tuple(found))
 
 
-@lru_cache
+@lru_cache(maxsize=12)  # of two grids: three primes, and a transform there and back
 def _powers(positions: tuple[int, ...], q: int, sign: int, device: str) -> tuple[Tensor, ...]:
     """w^(sign i j) with w a root of unity of order n modulo q, (n, n), for each axis."""
     tables = []

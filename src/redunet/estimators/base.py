@@ -401,7 +401,7 @@ class MomentEstimator(Fitted):
         }
 
     def _plain_settings(self) -> dict[str, Any]:
-        """Whatever changes a label besides input and moments: plain values, checked."""
+        """Plain values, checked, of all that changes a label besides input and moments."""
         raise NotImplementedError
 
     @classmethod
@@ -421,7 +421,7 @@ class MomentEstimator(Fitted):
         return self._once("device", lambda: resolve_device(self.device))
 
     def _full_pipeline(self, n_columns: int) -> InputPipeline:
-        """What samples of so many values go through: the input, and maps of a subclass's own."""
+        """The pipeline of samples of so many values: the input's, and maps of a subclass's own."""
         return self._pipeline()
 
     def _given_features(self, features: FeatureMap | None) -> FeatureMap | None:
@@ -472,7 +472,7 @@ class MomentEstimator(Fitted):
         return self
 
     def _withdrawn(self, state: State, moments: ClassMoments) -> Self:
-        """The same where samples were withdrawn, with all that was made of them."""
+        """Replace the moments after samples were withdrawn, and drop what was made of these."""
         self._set_moments(state, moments)
         if state.self_labelled is not None:
             warn_caller(
@@ -493,7 +493,7 @@ class MomentEstimator(Fitted):
         return self
 
     def _identity(self, state: State) -> dict[str, Any]:
-        """What two models must share to be merged."""
+        """Values that two models must share to be merged."""
         self._check_pipeline(state)
         return {
             **self.own_settings(),

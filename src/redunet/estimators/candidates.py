@@ -48,7 +48,7 @@ MOST_PRODUCTS = 4 * 10**6
 """Read-outs that take more products than this for a sample, some milliseconds, are left out."""
 
 ROUNDS = 2
-"""How often the neighbours of the best network so far are tried."""
+"""Rounds in which neighbours of the best network so far are tried."""
 
 _NEIGHBOURS = 8
 _FINER = 3

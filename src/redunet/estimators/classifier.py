@@ -279,7 +279,7 @@ class ReduNetClassifier(Transforms, MomentEstimator):
         return memberships
 
     def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How far samples are from every class: nats that they add to the code of the nearest one.
+        """Distances of samples from every class: nats that they add to the code of the nearest one.
 
         log(1 + d/ε² · xᵀ (I + α_j Σ_j)⁻¹ x), the smallest over the classes, of the features that
         were learnt, before whitening and layers, and a constant beside them: see
@@ -446,7 +446,7 @@ class ReduNetClassifier(Transforms, MomentEstimator):
 
     @classmethod
     def name(cls) -> str:
-        """What `redunet learn --estimator` calls it."""
+        """The name that `redunet learn --estimator` takes."""
         return "redunet"
 
     def own_settings(self) -> dict[str, Any]:

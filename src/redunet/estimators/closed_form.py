@@ -1,4 +1,4 @@
-"""What closed-form estimators share: scores of classes, solved from the moments when needed."""
+"""The base of closed-form estimators: scores of classes, solved from moments when needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROWS = 2048
 
 
 class Solution(Protocol):
-    """What a method computes from moments."""
+    """Scores and probabilities that a method computes from moments."""
 
     def scores(self, Z: Tensor) -> Tensor:
         """The score of each class, (n, k), of feature vectors, (n, d); the highest wins."""
@@ -50,13 +50,13 @@ class ClosedForm(MomentEstimator):
     """
 
     kind: ClassVar[str]
-    """What model files and records call it."""
+    """The name in model files and records."""
 
     exported: ClassVar[str | None] = "weights and an offset for each class"
-    """What an exported file holds of it, beside labels and features; None: it has no such file."""
+    """The content of an exported file beside labels and features; None: it has no such file."""
 
     revealed: ClassVar[str | None] = None
-    """What an exported file tells of each class as exactly as the model does."""
+    """The part of each class that an exported file tells as exactly as the model does."""
 
     earlier_names: ClassVar[Mapping[str, str]] = {}
     """Names that parameters had before, which model files keep, and their names today."""
@@ -75,7 +75,7 @@ class ClosedForm(MomentEstimator):
 
     @classmethod
     def name(cls) -> str:
-        """What people call it: the words of the class name, such as "linear-discriminant"."""
+        """The words of the class name, such as "linear-discriminant"."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "-", cls.__name__).lower()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

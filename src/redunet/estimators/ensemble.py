@@ -41,7 +41,7 @@ class OfNetwork:
     network: ReduNetClassifier
 
     def scores(self, Z: Tensor) -> Tensor:
-        """As `redunet.core.readouts.Readout.scores`."""
+        """The score of each class, (n, k), of vectors of the group, (n, d)."""
         scores = torch.from_numpy(self.network.decision_function(Z.cpu().numpy()))
         if scores.ndim == 1:  # of two classes, how much higher the second one is
             scores = torch.stack([-scores / 2, scores / 2], dim=1)
@@ -149,7 +149,7 @@ class EnsembleClassifier(ClosedForm):
 
     @classmethod
     def name(cls) -> str:
-        """What people call it."""
+        """The name on the command line."""
         return cls.kind
 
     @property
@@ -159,7 +159,7 @@ class EnsembleClassifier(ClosedForm):
 
     @property
     def solution_(self) -> MeanScores:
-        """What is kept of each member, for the moments and settings as they are now."""
+        """The members' scores, for the moments and settings as they are now."""
         return self._solution(self._fitted(), resolve_device(self.device))
 
     def members(self) -> Iterator[ReduNetClassifier | ClosedForm]:
@@ -300,7 +300,7 @@ class EnsembleClassifier(ClosedForm):
 
     @property
     def poor_score(self) -> bool:  # type: ignore[override]
-        """As of its members."""
+        """Whether its members have one."""
         return self._member().poor_score
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What an estimator shows of what it has learnt."""
+"""Attributes of an estimator that has learnt something."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Fitted(SklearnEstimator):
 
     @property
     def feature_map_(self) -> FeatureMap | None:
-        """What samples go through: ``features``, then the method's own map; None without any."""
+        """The map of samples: ``features``, then the method's own map; None without any."""
         return self._fitted().pipeline.features
 
     @property

@@ -53,7 +53,7 @@ class GroupMoments:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many features each group has."""
+        """The number of features of each group."""
         return tuple(one.n_features for one in self.groups)
 
     @property

@@ -143,7 +143,7 @@ class InputPipeline:
 
 
 def constant(d: int) -> float:
-    """What ``normalize="constant"`` appends to vectors of d features.
+    """The value that ``normalize="constant"`` appends to vectors of d features.
 
     A vector of standardized features is about √d long; beside a constant that is longer, what
     scaling to the unit sphere does to its length hardly shows.

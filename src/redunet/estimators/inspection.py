@@ -134,12 +134,12 @@ def before_layers(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]
 
 
 def after_layers(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]) -> Subspaces:
-    """The same after the last layer; makes a pass over all layers if none was made."""
+    """Subspaces of classes after the last layer; makes a pass over all layers if none was made."""
     return _subspaces(model, model.network_.last_moments()[list(chosen)], n_values)
 
 
 def as_learnt(model: ReduNetClassifier, n_values: int, chosen: Sequence[int]) -> Subspaces:
-    """The same in the features that were learnt, before any map."""
+    """Subspaces of classes in the features that were learnt, before whitening and layers."""
     moments = model.moments_
     labels = [moments.labels[j] for j in chosen]
     return _subspaces(model, moments.select(labels).Sigma(), n_values)

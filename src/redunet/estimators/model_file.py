@@ -23,7 +23,7 @@ from redunet.estimators.rejection import Calibration
 from redunet.estimators.state import State
 
 SELF_LABELLED = "self_labelled."
-"""What the names of tensors begin with that are about samples which the model labelled itself."""
+"""Names of tensors about samples that the model labelled itself begin with this."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a model is, as one value: its features, network, read-out and input."""
+"""All settings of a model as one value: its features, network, read-out and input."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class MappedFiles:
     folder: str
 
     def __call__(self, shape: tuple[int, ...], *, dtype: torch.dtype) -> Tensor:
-        """As `Allocate`."""
+        """A tensor of a given shape and dtype."""
         n_bytes = math.prod(shape) * dtype.itemsize
         if n_bytes < _SMALL:
             return in_memory(shape, dtype=dtype)

@@ -89,7 +89,7 @@ class Predictor:
         return torch.cat(answers), torch.cat(novelty)
 
     def novelty(self, X: ArrayLike) -> Tensor:
-        """How far samples are from every class, in nats: (n,)."""
+        """Distances of samples from every class, in nats: (n,)."""
         return torch.cat([self._novelty(self.vectors(rows)) for rows in self.passes(X)])
 
     def memberships(self, X: ArrayLike) -> Tensor:

@@ -131,7 +131,7 @@ class SklearnEstimator:
         return shown
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks about an estimator."""
+        """Properties of an estimator that scikit-learn asks about."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(

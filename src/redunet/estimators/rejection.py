@@ -21,7 +21,7 @@ MOST_QUANTILES = 1000
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How novel samples of known classes are: validation samples, to one model.
+    """Novelty of validation samples of known classes, to one model.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Calibration:
         return {"eps": self.eps}, {"calibration": self.novelty}
 
     def threshold(self, share: float, eps: float) -> float:
-        """What so large a share of the validation samples is above."""
+        """The novelty that a share of the validation samples is above."""
         if eps != self.eps:
             raise SettingsError(
                 f"expected eps={self.eps:g}, with which rejection was calibrated, got {eps:g}: "
@@ -70,7 +70,7 @@ class Calibration:
 
 
 def expected_threshold(residuals: Residuals, drawn: Tensor, weights: Tensor, share: float) -> float:
-    """The same of samples that `Residuals.drawn` made of the moments."""
+    """The novelty that a share of samples drawn from the moments is above."""
     return _quantile(residuals.added(drawn), weights, share)
 
 

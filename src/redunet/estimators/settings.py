@@ -1,4 +1,4 @@
-"""What a model is: the settings of network, read-out and input; and where it runs."""
+"""Settings of network, read-out and input, and of where a model runs."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _range(name: str, value: Any) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class InputSettings(Declared):
-    """How samples are scaled before they are learnt."""
+    """Settings of the scale of samples before they are learnt."""
 
     normalize: Literal["sample", "class", "constant"] = setting(
         "sample",

@@ -1,4 +1,4 @@
-"""What a model has learnt, as one value that is never changed, only replaced."""
+"""All that a model has learnt, as one value that is never changed, only replaced."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class State:
             )
 
     def check_new(self, owner: str, n_columns: int, names: tuple[str, ...] | None) -> None:
-        """The same for samples to predict, where names on one side only are a warning."""
+        """Raise a DataError for new samples of other columns; warn of names on one side only."""
         self._check_columns(owner, n_columns, names)
         if names is None and self.feature_names is not None:
             found = f"X does not have valid feature names, but {owner} was fitted with"

@@ -99,7 +99,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search may go on: until a time, or for a number of candidates."""
+    """The end of a search: after a time, or after a number of candidates."""
 
     seconds: float = math.inf
     candidates: float = math.inf
@@ -238,7 +238,7 @@ class _Samples:
         return cls(predictor, rows, predictor.vectors(every[rows]), classes[rows])
 
     def outcomes(self, group: Sequence[Settings], best: Hits) -> list[Outcome]:
-        """What became of candidates of one network, beside the hits of the best one so far."""
+        """Outcomes of candidates of one network, beside the hits of the best one so far."""
         own = self.predictor.settings
         same = {name: getattr(own, name) for name in OF_READOUT}
         predictor = replace(self.predictor, settings=group[0].changed(same))

@@ -431,6 +431,7 @@ class PairwiseDiscriminant(ClosedForm):
     """
 
     kind = "pairwise"
+    exported = "weights and an offset for each pair of classes"
 
     def __init__(
         self,

@@ -121,14 +121,7 @@ def held_of_data(features: FeatureMap | None) -> str | None:
 
 
 def state_of_parts(parts: Mapping[str, FeatureMap]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The states of named maps, as one state.
-
-    Returns
-    -------
-    values : dict from a name to the kind and the plain values of that map
-    tensors : dict
-        The maps' own names, after the map's name and a dot.
-    """
+    """The states of named maps as one; names of tensors begin with that of their map and a dot."""
     values: dict[str, Any] = {}
     tensors: dict[str, Tensor] = {}
     for name, part in parts.items():

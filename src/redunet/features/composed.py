@@ -178,13 +178,7 @@ class Concatenate(Composed):
 
 @dataclass(frozen=True)
 class OfImages(Composed):
-    """A map of images around another one, of images of the same shape.
-
-    Parameters
-    ----------
-    plain : feature map
-        Of images.
-    """
+    """A map of images around another one, of images of the same shape."""
 
     plain: FeatureMap
 

@@ -81,18 +81,7 @@ def beyond(X: Tensor, threshold: int) -> Tensor:
 
 
 def patches(X: Tensor, input_shape: tuple[int, ...], size: int, padding: int) -> Tensor:
-    """All patches of images, (n, values, places); values of one channel come one after another.
-
-    Parameters
-    ----------
-    X : Tensor of shape (n, *input_shape)
-    input_shape : tuple of int
-        Height, width and, where there are some, channels.
-    size : int
-        Side of a patch.
-    padding : int
-        Zeros around the image, on each side.
-    """
+    """All patches of images, (n, values, places); values of one channel come one after another."""
     # A copy of rows, several times as fast as torch.nn.functional.unfold.
     padded = functional.pad(_planes(X, input_shape), (padding,) * 4)
     every = padded.unfold(2, size, 1).unfold(3, size, 1)

@@ -201,14 +201,8 @@ class Scattering(FieldsMap):
     def _responses(self, spectrum: Tensor, i: int, j: int) -> Tensor:
         """U ⋆ ψ at every 2^j-th place, of the wavelets of scale j; whole but for rounding.
 
-        Parameters
-        ----------
-        spectrum : Tensor of shape (n, p, h, w)
-            Fourier transform of p signals U, known at every 2^i-th place.
-
-        Returns
-        -------
-        Tensor of shape (n, p · L, h / 2^(j−i), w / 2^(j−i))
+        From the Fourier transform, (n, p, h, w), of p signals U known at every 2^i-th place:
+        (n, p · L, h / 2^(j−i), w / 2^(j−i)).
         """
         n, p, h, w = spectrum.shape
         fold = 2 ** (j - i)
@@ -230,13 +224,10 @@ class Scattering(FieldsMap):
 
 
 def wavelets(shape: tuple[int, int], L: int, j: int, stride: int) -> Tensor:
-    """Fourier transforms of the wavelets of scale j, known at every ``stride``-th place.
+    """Fourier transforms, (L, h, 2w), of wavelets of scale j, known at every ``stride``-th place.
 
-    Returns
-    -------
-    Tensor of shape (L, h, 2w), float64
-        Of wavelets in whole numbers. It is real, as ψ(−u) = conj ψ(u), and stands there twice,
-        beside the real and the imaginary parts of a spectrum.
+    Of wavelets in whole numbers. They are real, as ψ(−u) = conj ψ(u), and stand there twice,
+    beside the real and the imaginary parts of a spectrum.
     """
     h, w = shape
     # As many places on either side of zero, so that rounding keeps the symmetry.

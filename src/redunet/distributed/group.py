@@ -21,10 +21,10 @@ from torch.distributed.rendezvous import rendezvous
 from redunet.errors import GroupError, SettingsError
 
 FIRST_MEETING = timedelta(minutes=1)
-"""How long a process waits for the others to appear."""
+"""Long enough for the others to load PyTorch and appear."""
 
 LONGEST_WAIT = timedelta(minutes=30)
-"""How long a process waits for the part of another. One that ends is noticed at once; this is for
+"""A process waits so long for the part of another. One that ends is noticed at once; this is for
 one that does not answer any more. It has to be longer than a layer takes."""
 
 _meetings = itertools.count()

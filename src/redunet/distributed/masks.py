@@ -59,7 +59,7 @@ _CURVE = "secp384r1"
 
 
 def threshold(n_clients: int) -> int:
-    """How many clients together can undo a mask: more than half of all."""
+    """The number of clients that together can undo a mask: more than half of all."""
     return n_clients // 2 + 1
 
 

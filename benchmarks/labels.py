@@ -1,4 +1,4 @@
-"""Labels by fusions and by every layer: ``python -m benchmarks.labels FOLDER [DATA ...]``.
+"""Labels by the cascade and by every layer: ``python -m benchmarks.labels FOLDER [DATA ...]``.
 
 For each data set and each recipe that suits it: how many labels of the test samples differ (none
 should), and how many samples went through all layers. Writes ``FOLDER/labels-DATA-DEVICE.json``.

@@ -223,7 +223,7 @@ class RunSettings(Declared):
         False,
         flag,
         """Whether every sample goes through every layer, also those by which a temperature is
-        found. Otherwise short fusions of the network answer where they can: with the same label,
+        found. Otherwise coarse networks answer where they can: with the same label,
         and with scores, probabilities and features within 0.001 (scores: of the sample's largest),
         by an estimate of each sample's error that is tested, not proved. Never saved.""",
         "bool",

@@ -89,7 +89,7 @@ def export(
     """Write a model as a graph from raw samples to labels, checked by running it.
 
     A graph cannot send some samples through more layers than others, as `predict` does. So
-    fusions of the network, of growing accuracy, are tried on the samples, and the first one
+    networks of fewer layers, of growing accuracy, are tried on the samples, and the first one
     is taken whose labels would all be the model's even if its errors were four times
     as large; if there is none, all layers, in float32 or else in float64. The file is written
     only if it gives every sample the label that the model gives it.

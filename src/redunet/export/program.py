@@ -123,7 +123,7 @@ class Form:
 def forms(model: Estimator, every_layer: bool) -> Iterator[Form]:
     """Ways to export a model, of growing accuracy.
 
-    Fusions of twice as many blocks each, in float32, then all layers in float32, then in float64.
+    Blocks, twice as many each time, in float32, then all layers in float32, then in float64.
     """
     if isinstance(model, EnsembleClassifier):
         yield from _forms_together([[*forms(one, every_layer)] for one in networks_of(model)])

@@ -82,18 +82,25 @@ def test_several_readings_of_one_network_are_those_of_predict() -> None:
 def test_nothing_is_withdrawn_or_learnt_twice(
     paper_rule: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learnt: list[int] = []
-    learn = MomentEstimator._learn
+    learnt: list[tuple[str, int]] = []
 
-    def counting(self: Any, state: Any, X: Any, *rest: Any, **how: Any) -> Any:
-        learnt.append(len(X))
-        return learn(self, state, X, *rest, **how)
+    def counted(name: str) -> Any:
+        learn = getattr(MomentEstimator, name)
 
-    monkeypatch.setattr(MomentEstimator, "_learn", counting)
+        def counting(self: Any, X: Any, *more: Any, **how: Any) -> Any:
+            learnt.append((name, len(X)))
+            return learn(self, X, *more, **how)
+
+        return counting
+
+    for name in ("fit", "partial_fit"):
+        monkeypatch.setattr(MomentEstimator, name, counted(name))
     monkeypatch.setattr(MomentEstimator, "unlearn", lambda *_: pytest.fail("withdrew samples"))
     model = ReduNetClassifier(n_layers=2, features=Standardize.learn(SPLIT.train[0]))
     tried(model, {"eps": [0.5, 1.0]}, (8,), paper_rule)
-    assert learnt == [450, 150][: 1 + paper_rule]
+    assert learnt[0] == ("fit", 450)
+    added = [("partial_fit", 150)] if paper_rule else []
+    assert [one for one in learnt if one[1] != 450] == added
 
 
 def test_a_large_grid_is_drawn_from() -> None:

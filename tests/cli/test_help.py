@@ -17,7 +17,7 @@ from tests.own_data import done, redunet, refused
 
 PROGRAM: Any = get_command(main)
 COMMANDS = [
-    *(name for name in PROGRAM.commands if name not in ("receipts", "tune-data")),
+    *(name for name in PROGRAM.commands if name not in ("receipts", "tune-data", "ablate")),
     "receipts verify",
     "tune --data digits",
 ]

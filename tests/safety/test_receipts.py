@@ -239,7 +239,7 @@ def test_receipts_name_what_they_do_not_reach(path: Path, tmp_path: Path) -> Non
     learnt = ReduNetClassifier(n_layers=1, n_components=2, features=features).fit(X, Y)
     learnt.save(tmp_path / "learnt")
     found = withdrawing.forget(path, ["bee"], tell=say, receipts=Receipts(log))
-    assert found.found["receipt"]["superseded"][1]["file"] == "copy.safetensors"
+    assert found.found["receipt"]["superseded"][1]["what"] == "hard link, kept"
     assert any("1 known copies" in note for note in verify(log, path)["notes"])
     with_map = withdrawing.forget(
         tmp_path / "learnt", ["bee"], tell=say, receipts=Receipts(tmp_path / "s.jsonl")

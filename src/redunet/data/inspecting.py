@@ -7,22 +7,18 @@ from typing import Any
 
 import torch
 
-from redunet.core.cascade import same_label
 from redunet.core.covariance import class_means
 from redunet.core.moments import ClassMoments
-from redunet.core.readouts import scores_to_compare
 from redunet.core.second_moments import SecondMoments
 from redunet.core.subspaces import Subspaces
 from redunet.data.result import Result
+from redunet.data.source import listed
 from redunet.estimators import ClosedForm, Estimator, ReduNetClassifier, load, storage
 from redunet.estimators.settings import Settings
-from redunet.features import held_of_data
+from redunet.features import FeatureMap, held_of_data
 from redunet.safety.untrusted import file_sha256
 
 Found = dict[str, Any]
-
-DRAWN = 1000
-"""Samples that `inspect` draws from the moments, to see by what they are answered."""
 
 MOST_COMPARED = 50
 """Classes that `inspect` compares with each other: the pairs of many would take hours."""
@@ -66,8 +62,11 @@ def inspect(path: Path, device: str, memory: str) -> Result:
     """
     model = load(path, device, memory)
     counts, d = model.class_counts_, model.n_features_out_
-    few = {label: None for label, n in counts.items() if n < d}
-    compared, own = _compared(list(counts.values())), model.self_labelled_counts_
+    few = [label for label, n in counts.items() if n < d]
+    sizes = list(counts.values())
+    largest = sorted(range(len(counts)), key=lambda index: -sizes[index])
+    compared, own = sorted(largest[:MOST_COMPARED]), model.self_labelled_counts_
+    names, features = getattr(model, "feature_names_in_", None), model.feature_map_
     found = {
         "model": str(path),
         "estimator": model.name(),
@@ -77,18 +76,18 @@ def inspect(path: Path, device: str, memory: str) -> Result:
                 "class": label,
                 "samples": n,
                 "self_labelled": own.get(label, 0),
-                "fewer_than_features": label in few,
+                "fewer_than_features": n < d,
             }
             for label, n in counts.items()
         ],
-        "samples": sum(counts.values()),
+        "samples": sum(sizes),
         "self_labelled": sum(own.values()),
         "features": d,
         "inputs": model.n_features_in_,
-        "columns": _names(model),
+        "columns": None if names is None else names.tolist(),
         "encoder": None if model.encoder_ is None else model.encoder_.to_dict(),
         "settings": model.summary()["settings"],
-        "feature_map": _feature_map(model),
+        "feature_map": None if features is None else _of_features(features),
         "compared": [list(counts)[index] for index in compared],
         **(
             _of_means(model.moments_, compared)
@@ -96,13 +95,16 @@ def inspect(path: Path, device: str, memory: str) -> Result:
             else _of_network(model, compared)
         ),
     }
-    return Result.of(found, (), _notes(model, list(few), len(compared)))
+    return Result.of(found, (), _notes(model, few, len(compared)))
 
 
-def _compared(counts: list[int]) -> list[int]:
-    """The classes to compare with each other, by index: all, or those with the most samples."""
-    largest = sorted(range(len(counts)), key=lambda index: -counts[index])
-    return sorted(largest[:MOST_COMPARED])
+def _of_features(features: FeatureMap) -> Found:
+    return {
+        "kind": features.kind,
+        "input_shape": list(features.input_shape),
+        "learnt_from_data": features.learnt_from_data,
+        "values": features.to_state()[0],
+    }
 
 
 def _of_means(moments: ClassMoments, compared: list[int]) -> Found:
@@ -113,13 +115,8 @@ def _of_means(moments: ClassMoments, compared: list[int]) -> Found:
 def _of_network(model: ReduNetClassifier, compared: list[int]) -> Found:
     network, r = model.network_, Settings.of(model).components(model.n_features_out_)
     layers = network.layers
-    cascade = model.cascade_
     rates = network.rates()
-    if len(layers) and layers.first_means is not None:
-        probes, _ = layers.class_samples(DRAWN)
-        cascade.answer(probes, scores_to_compare(model.readout_), same_label)
     return {
-        "fusions": cascade.summary(),
         "R": [rate.R for rate in rates],
         "R_c": [rate.R_c for rate in rates],
         "delta_R": [rate.delta_R for rate in rates],
@@ -138,24 +135,6 @@ def _angles(moments: SecondMoments, compared: list[int], r: int) -> Found:
     return {"smallest": smallest, "mean": spaces.closeness().tolist()}
 
 
-def _names(model: Estimator) -> list[str] | None:
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else names.tolist()
-
-
-def _feature_map(model: Estimator) -> Found | None:
-    features = model.feature_map_
-    if features is None:
-        return None
-    values, _ = features.to_state()
-    return {
-        "kind": features.kind,
-        "input_shape": list(features.input_shape),
-        "learnt_from_data": features.learnt_from_data,
-        "values": values,
-    }
-
-
 def _notes(model: Estimator, few: list[Any], n_compared: int) -> list[str]:
     notes = []
     own = sum(model.self_labelled_counts_.values())
@@ -170,10 +149,10 @@ def _notes(model: Estimator, few: list[Any], n_compared: int) -> list[str]:
             f"with the most samples"
         )
     if few:
-        shown = ", ".join(map(repr, few[:10])) + (", …" if len(few) > 10 else "")
         notes.append(
             f"{len(few)} of {len(model.classes_)} classes have fewer samples than features "
-            f"({shown}): their moments come close to the samples themselves"
+            f"({listed([repr(label) for label in few])}): their moments come close to the samples "
+            f"themselves"
         )
     return [*notes, *held(model)]
 

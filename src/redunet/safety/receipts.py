@@ -251,7 +251,7 @@ def sample_hashes(X: ArrayLike, y: ArrayLike, salt: str) -> list[str]:
 
 
 def known_copies(path: Path, sha256: str, downloads: Mapping[str, int]) -> list[Receipt]:
-    """List the file that is replaced, its hard links in the same folder, and downloads.
+    """List the file that is replaced, its hard links, and downloads.
 
     Parameters
     ----------
@@ -261,19 +261,9 @@ def known_copies(path: Path, sha256: str, downloads: Mapping[str, int]) -> list[
     downloads : mapping
         From the sha256 of this or an earlier file to how often it was handed out.
     """
-    target = follow(path)
-    found = os.stat(target)
     copies: list[Receipt] = [{"file": path.name, "sha256": sha256, "what": "replaced"}]
-    others = found.st_nlink - 1
-    if others:
-        with os.scandir(target.parent) as entries:
-            names = sorted(
-                one.name
-                for one in entries
-                if one.name != target.name and one.inode() == found.st_ino and not one.is_symlink()
-            )
-        links = [*names, *["elsewhere"] * (others - len(names))]
-        copies += [{"file": name, "sha256": sha256, "what": "hard link, kept"} for name in links]
+    link = {"file": "elsewhere", "sha256": sha256, "what": "hard link, kept"}
+    copies += [link] * (os.stat(follow(path)).st_nlink - 1)
     for earlier, times in downloads.items():
         handed = f"downloaded {times} time{'s' * (times > 1)}"
         copies.append({"file": path.name, "sha256": earlier, "what": handed})

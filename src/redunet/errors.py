@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _CPU_ALLOCATOR = "DefaultCPUAllocator: can't allocate memory"
-"""What PyTorch says when the CPU's memory runs out, for which it has no type of error."""
+"""PyTorch's message when the CPU's memory runs out, for which it has no type of error."""
 
 
 class ReduNetError(Exception):

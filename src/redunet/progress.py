@@ -1,4 +1,4 @@
-"""How long work tells what it is doing, to whoever shows it."""
+"""Progress of long work, told to whoever shows it."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _label_type(path: Path, layout: _Layout, file: BinaryIO, label: str) -> tupl
 
 @contextmanager
 def _naming_values(path: Path, layout: _Layout, numbers: Sequence[str]) -> Iterator[None]:
-    """As `reading`, but an error about a value that is no number names it and its column."""
+    """Turn errors into one line, which names a value that is no number, its column and row."""
     try:
         with reading(path, "a CSV file", pa.ArrowException, csv.Error):
             yield

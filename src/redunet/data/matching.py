@@ -59,7 +59,7 @@ def open_all(
 
 
 def options_for(model: Estimator, options: ReadOptions) -> ReadOptions:
-    """What a model that has learnt something asks of data, beside what a caller asks."""
+    """Options for data that a model can take, beside those of a caller."""
     return replace(
         options,
         label_type=label_type(model),
@@ -109,7 +109,7 @@ def check_encoder(known: EncoderId | None, source: Source, changing: bool = Fals
 
 
 def to_resize(data: Sequence[Path], size: tuple[int, int], options: ReadOptions) -> ReadOptions:
-    """What is asked of data for a new model that takes images of a size, (height, width)."""
+    """Options for a new model that takes images of a size, (height, width)."""
     from redunet.data.images import shape_to_resize_to
 
     for path in data:
@@ -164,7 +164,7 @@ def labels_of_batch(batch: Batch, kind: type | None) -> NDArray[Any]:
 
 
 def label_type(model: Estimator) -> type:
-    """What the model's labels are: int or str."""
+    """The type of the model's labels: int or str."""
     return type(model.classes_.tolist()[0])
 
 

@@ -17,7 +17,7 @@ from redunet.estimators.inspection import diagnostics
 from redunet.progress import Progress, silent
 
 Pairs = Counter[tuple[Any, Any]]
-"""How often each pair of a true and a predicted label occurs."""
+"""Counts of each pair of a true and a predicted label."""
 
 
 def predict(

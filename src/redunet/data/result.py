@@ -1,4 +1,4 @@
-"""What commands on model files answer, all of them in one form."""
+"""The answers of commands on model files, all in one form."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def counted(counts: Mapping[Any, int]) -> list[dict[str, Any]]:
 
 
 def holdings(path: Path, model: Estimator) -> dict[str, Any]:
-    """What a model file holds."""
+    """Counts of a model file: classes, samples, features, bytes."""
     counts = model.class_counts_
     return {
         "model": str(path),

@@ -47,7 +47,7 @@ _DAMAGE: tuple[type[Exception], ...] = (
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How data is read.
+    """Options of reading data.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def check_weight(path: Path, unpacked: int, packed: int) -> None:
 
 
 def rows_at_a_time(row_values: int) -> int:
-    """How many samples of so many values make a batch.
+    """The number of samples of so many values that make a batch.
 
     As many samples as values take no more room than their second moment does,
     and each batch costs at least one pass over that.

@@ -148,7 +148,7 @@ def follow(path: str | os.PathLike[str]) -> Path:
 
 
 def irregular(found: os.stat_result) -> str | None:
-    """What stands in the place of a regular file, with its article; None where it is one."""
+    """The kind of what is no regular file, with its article; None where it is one."""
     if stat.S_ISREG(found.st_mode):
         return None
     return _KINDS.get(stat.S_IFMT(found.st_mode), "something else")

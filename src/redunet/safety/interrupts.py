@@ -64,12 +64,12 @@ def check() -> None:
 
 
 def state() -> str:
-    """What has become of the files of this command."""
+    """Say what has become of the files of this command."""
     return _outcome if isinstance(_outcome, str) else _outcome()
 
 
 def message(stop: BaseException | None = None) -> str:
-    """What an interrupted command says."""
+    """The last line of an interrupted command."""
     if isinstance(stop, KeyboardInterrupt) and stop.args:
         return str(stop.args[0])
     return f"stopped; {state()}"

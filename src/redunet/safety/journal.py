@@ -240,7 +240,7 @@ def changes(lines: list[Line]) -> list[tuple[Line, str | None]]:
 
 
 def closing(change: Line, present: str | None) -> str:
-    """What became of a change that is open, by the sha256 of the file as it is now."""
+    """Tell whether an open change was made, by the sha256 of the file as it is now."""
     ends = {change.body["before"]: NOT_DONE, change.body["after"]: DONE}
     return ends.get(present or "", UNKNOWN)
 

@@ -277,7 +277,7 @@ def _as_receipt(line: Line, samples: SaltedHashes | None) -> Receipt:
 
 
 def _about(before: Model, after: Model, samples: SaltedHashes | None) -> Receipt:
-    """What a receipt says beside the hashes and names of files."""
+    """The fields of a receipt beside hashes and names of files."""
     was, now = before.summary(), after.summary()
     left: dict[Any, int] = now["classes"]
     withdrawn: Receipt = {

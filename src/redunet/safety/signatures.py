@@ -14,7 +14,7 @@ _LONGEST_KEY = 2**16
 
 
 def signer(path: str | os.PathLike[str]) -> Sign:
-    """What signs with the Ed25519 private key in a PEM file without a password."""
+    """Make a function that signs, with the Ed25519 private key in a PEM file."""
     serialization, ed25519 = _cryptography()
     with open_secret(path, _LONGEST_KEY, "a private key") as file:
         data = file.read()
@@ -70,7 +70,7 @@ def signed_by(line: Line) -> str | None:
 
 
 def _beside(public: bytes, signature: bytes) -> dict[str, str]:
-    """What is added beside a line that is signed."""
+    """The fields added beside a line that is signed."""
     return {"public_key": _text(public), "signature": _text(signature)}
 
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from redunet import DataError, ModelFileError, ReduNetClassifier, SettingsError
 from redunet.cli.app import main
 from redunet.data import withdrawing
+from redunet.data.model_file import ModelFile
 from redunet.data.source import ReadOptions
 from redunet.data.verifying import verify as verified
 from redunet.estimators import load
@@ -253,7 +254,7 @@ def test_an_error_leaves_no_receipt(path: Path, tmp_path: Path) -> None:
         withdrawing.forget(path, ["yak"], tell=say, receipts=Receipts(log))
     with pytest.raises(DataError):
         withdrawing.unlearn(
-            path, [data(tmp_path, slice(0, 40))], ReadOptions(), tell=say, receipts=Receipts(log)
+            ModelFile(path, [data(tmp_path, slice(0, 40))], ReadOptions()), receipts=Receipts(log)
         )
     assert path.read_bytes() == before
     assert not log.exists()
@@ -321,7 +322,7 @@ def test_a_sample_is_in_a_receipt_as_often_as_it_was_withdrawn(path: Path, tmp_p
     twice.save(path)
     np.savez(tmp_path / "gone.npz", x=X[rows], y=Y[rows])
     found = withdrawing.unlearn(
-        path, [tmp_path / "gone.npz"], ReadOptions(), tell=say, receipts=Receipts(log)
+        ModelFile(path, [tmp_path / "gone.npz"], ReadOptions()), receipts=Receipts(log)
     )
     salt = found.found["receipt"]["salt"]
 

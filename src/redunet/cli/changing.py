@@ -107,6 +107,7 @@ def learn(
             --encoder minilm
     """
     from redunet.data import learning
+    from redunet.data.model_file import ModelFile
     from redunet.validation import settings_in_file
 
     given = settings_in_file(config) if config else {}
@@ -123,23 +124,18 @@ def learn(
 
         options = read_options("ignored", device, label, skip_bad, text, encoder)
         with progress_of(quiet) as progress:
-            found = learn_unlabelled(
-                model, data, options, device=device, tell=teller(quiet), progress=progress
-            )
+            file = ModelFile(model, data, options, device, tell=teller(quiet), progress=progress)
+            found = learn_unlabelled(file)
         say_result(found, messages.labelled_itself, as_json, quiet)
         return
     with progress_of(quiet) as progress:
+        options = read_options("required", device, label, skip_bad, text, encoder)
         found = learning.learn(
-            model,
-            data,
+            ModelFile(model, data, options, device, tell=teller(quiet), progress=progress),
             given,
-            read_options("required", device, label, skip_bad, text, encoder),
             estimator=estimator,
             recipe=recipe,
             resize=size_of(resize),
-            device=device,
-            tell=teller(quiet),
-            progress=progress,
             apply=learner(workers, scheduler),
         )
     say_result(found, messages.learnt, as_json, quiet)
@@ -170,16 +166,12 @@ def calibrate(
         redunet predict intents.safetensors new.csv --reject 0.05
     """
     from redunet.data import unlabelled
+    from redunet.data.model_file import ModelFile
 
     with progress_of(quiet) as progress:
+        options = read_options("ignored", device, label, skip_bad, text, encoder)
         found = unlabelled.calibrate(
-            model,
-            data,
-            read_options("ignored", device, label, skip_bad, text, encoder),
-            device=device,
-            memory=memory,
-            tell=teller(quiet),
-            progress=progress,
+            ModelFile(model, data, options, device, memory, teller(quiet), progress)
         )
     say_result(found, messages.calibrated, as_json, quiet)
 
@@ -249,15 +241,12 @@ def unlearn(
         redunet unlearn birds.safetensors withdrawn-photos/
     """
     from redunet.data import withdrawing
+    from redunet.data.model_file import ModelFile
 
     with progress_of(quiet) as progress:
+        options = read_options("required", device, label, skip_bad, text, encoder)
         found = withdrawing.unlearn(
-            model,
-            data,
-            read_options("required", device, label, skip_bad, text, encoder),
-            device=device,
-            tell=teller(quiet),
-            progress=progress,
+            ModelFile(model, data, options, device, tell=teller(quiet), progress=progress),
             apply=learner(workers, scheduler),
             receipts=receipts_of(receipt, sign_key, model),
         )

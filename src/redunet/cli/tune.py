@@ -69,23 +69,15 @@ def tune(
         redunet tune intents.safetensors validation.csv --budget 60s --write
     """
     from redunet.data import tuning
+    from redunet.data.model_file import ModelFile
     from redunet.safety.files import make_folder
 
     out = make_folder(out or Path("runs/tune"))  # an error comes before the work
     grid = {key: list(as_tuple(value)) for key, value in parsed(search).items()}
     with progress_of(quiet) as progress:
-        result = tuning.tune(
-            model,
-            validation,
-            read_options("required", device, label, skip_bad, text, encoder),
-            budget=budget,
-            search=grid or None,
-            write=write,
-            device=device,
-            memory=memory,
-            tell=teller(quiet),
-            progress=progress,
-        )
+        options = read_options("required", device, label, skip_bad, text, encoder)
+        file = ModelFile(model, validation, options, device, memory, teller(quiet), progress)
+        result = tuning.tune(file, budget=budget, search=grid or None, write=write)
     found = result.to_dict()
     record = tuning.record_of(found, out, context.obj)
     if as_json:

@@ -8,57 +8,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from redunet.data.matching import all_samples, open_all, without_name_warnings
+from redunet.data.matching import all_samples, without_name_warnings
+from redunet.data.model_file import ModelFile
 from redunet.data.result import Result
-from redunet.data.source import ReadOptions, Source
 from redunet.environment import environment
 from redunet.errors import SettingsError
-from redunet.estimators import ReduNetClassifier, load
+from redunet.estimators import ReduNetClassifier
 from redunet.estimators.candidates import SEARCHED
-from redunet.progress import Progress, silent
 from redunet.safety.files import make_folder, write_bytes
-from redunet.safety.lock import Tell
-from redunet.safety.transaction import Change, replace, transaction
+from redunet.safety.transaction import Change, replace
 
 
 def tune(
-    path: Path,
-    data: Sequence[Path],
-    options: ReadOptions,
+    file: ModelFile,
     *,
     budget: str = "60s",
     search: Mapping[str, Sequence[Any]] | None = None,
     write: bool = False,
-    device: str = "auto",
-    memory: str = "2GB",
-    tell: Tell,
-    progress: Progress = silent,
 ) -> Result:
     """Choose settings of a model file; see `ReduNetClassifier.tune`.
 
     Parameters
     ----------
-    path : Path
-        Of the model.
-    data : sequence of Path
-        Held in memory.
-    options : ReadOptions
+    file : ModelFile
+        With validation data, which is held in memory.
     budget, search
         As for `ReduNetClassifier.tune`.
     write : bool, default=False
         Whether to change the file. It is then held alone until the end.
-    device, memory : str
-    tell, progress : callable
-
-    Returns
-    -------
-    Result
-        The fields of `Tuning`, the settings before, and whether the file was changed.
     """
-    sources: list[Source] = []
 
     def opened() -> ReduNetClassifier:
-        model = load(path, device, memory)
+        model = file.load()
         if not isinstance(model, ReduNetClassifier):
             raise SettingsError(
                 f"expected a model of redunet to tune, got one of {model.name()}: choose its "
@@ -67,30 +48,29 @@ def tune(
         return model
 
     def tuned(model: ReduNetClassifier) -> ReduNetClassifier:
-        sources.extend(open_all(data, options, model))
-        X, y = all_samples(model, sources, progress)
+        X, y = all_samples(model, file.open(model), file.progress)
         with without_name_warnings():
-            return model.tune(X, y, budget=budget, search=search, progress=progress)
+            return model.tune(X, y, budget=budget, search=search, progress=file.progress)
 
     def save_if_better(change: Change[Any, ReduNetClassifier]) -> list[str]:
         return replace(change) if change.after.tuning_.chosen else []
 
     if write:
-        change = transaction(path, opened, tuned, tell=tell, write=save_if_better)
+        change = file.change(tuned, read=opened, write=save_if_better)
     else:
         before = opened()
-        change = Change(path, before, tuned(copy.copy(before)))
+        change = Change(file.path, before, tuned(copy.copy(before)))
     found = change.after.tuning_
     return Result.of(
         {
-            "model": str(path),
-            "data": [str(one) for one in data],
+            "model": str(file.path),
+            "data": [str(one) for one in file.data],
             "budget": budget,
             "settings": change.before.own_settings(),
             **found.to_dict(),
             "written": write and bool(found.chosen),
         },
-        sources,
+        file.sources,
         change.notes,
     )
 

@@ -2,118 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from redunet.data.matching import all_samples, open_all, without_name_warnings
+from redunet.data.matching import all_samples, without_name_warnings
+from redunet.data.model_file import ModelFile
 from redunet.data.result import Result, counted
-from redunet.data.source import ReadOptions, Source
+from redunet.data.source import ReadOptions
 from redunet.errors import DataError, SettingsError
-from redunet.estimators import Estimator, ReduNetClassifier, load
-from redunet.progress import Progress, silent
+from redunet.estimators import Estimator, ReduNetClassifier
 from redunet.safety.lock import Tell
-from redunet.safety.transaction import transaction
 
 SHARES = (0.01, 0.05, 0.1)
 """Of known samples to reject, whose thresholds are shown: those that people choose."""
 
 
-def learn_unlabelled(
-    path: Path,
-    data: Sequence[Path],
-    options: ReadOptions,
-    *,
-    device: str = "auto",
-    tell: Tell,
-    progress: Progress = silent,
-) -> Result:
+def learn_unlabelled(file: ModelFile) -> Result:
     """Let a model label samples that it is certain of, and learn them, apart from labelled ones.
 
-    Parameters
-    ----------
-    path : Path
-        Of the model.
-    data : sequence of Path
-        Samples whose labels, if they have any, are ignored. All are held in memory.
-    options : ReadOptions
-    device : str, default="auto"
-    tell, progress : callable
-
-    Returns
-    -------
-    Result
-        How many samples got which label, and what the model holds now.
+    Labels of the data, if it has any, are ignored. All samples are held in memory.
     """
-    sources: list[Source] = []
     given: list[int] = []
 
     def learnt(model: ReduNetClassifier) -> ReduNetClassifier:
-        sources.extend(open_all(data, options, model, changing=True))
-        X = all_samples(model, sources, progress, labels=False)[0]
+        sources = file.open(model, changing=True)
+        X, _ = all_samples(model, sources, file.progress, labels=False)
         given.append(len(X))
         return model.learn_unlabelled(X, sources[0].columns)
 
     def existing() -> ReduNetClassifier:
-        if not path.exists():
+        if not file.path.exists():
             raise DataError(
-                f"expected a model that has learnt labelled samples, but there is no {path}: learn "
-                f"some first, without --unlabelled"
+                f"expected a model that has learnt labelled samples, but there is no {file.path}: "
+                f"learn some first, without --unlabelled"
             )
-        return network(load(path, device))
+        return network(file.load())
 
-    change = transaction(path, existing, learnt, tell=tell)
+    change = file.change(learnt, read=existing)
     before, now = change.before.self_labelled_counts_, change.after.self_labelled_counts_
     gained = {label: n - before.get(label, 0) for label, n in now.items()}
-    return Result.of(
-        {"given": given[0], "labelled": counted({label: n for label, n in gained.items() if n})},
-        sources,
-        change.notes,
-        (path, change.after),
-    )
+    labelled = counted({label: n for label, n in gained.items() if n})
+    return file.result({"given": given[0], "labelled": labelled}, change)
 
 
 def forget_unlabelled(path: Path, *, tell: Tell) -> Result:
     """Withdraw all samples that a model labelled itself."""
-    change = transaction(
-        path, lambda: network(load(path)), ReduNetClassifier.forget_unlabelled, tell=tell
-    )
+    file = ModelFile(path, (), ReadOptions(), tell=tell)
+    change = file.change(ReduNetClassifier.forget_unlabelled, read=lambda: network(file.load()))
     gone = sum(change.before.self_labelled_counts_.values())
-    return Result.of({"withdrawn": gone}, (), change.notes, (path, change.after))
+    return file.result({"withdrawn": gone}, change)
 
 
-def calibrate(
-    path: Path,
-    data: Sequence[Path],
-    options: ReadOptions,
-    *,
-    device: str = "auto",
-    memory: str = "2GB",
-    tell: Tell,
-    progress: Progress = silent,
-) -> Result:
+def calibrate(file: ModelFile) -> Result:
     """Let validation samples say how novel samples of known classes are, and save that.
 
-    Parameters
-    ----------
-    path : Path
-        Of the model.
-    data : sequence of Path
-        Samples of known classes, all of which are held in memory.
-    options : ReadOptions
-    device, memory : str
-    tell, progress : callable
+    The data holds samples of known classes, all of which are held in memory.
     """
-    sources: list[Source] = []
     given: list[int] = []
 
     def calibrated(model: ReduNetClassifier) -> ReduNetClassifier:
-        sources.extend(open_all(data, options, model))
-        X = all_samples(model, sources, progress, labels=False)[0]
+        X, _ = all_samples(model, file.open(model), file.progress, labels=False)
         given.append(len(X))
         with without_name_warnings():
             return model.calibrate_rejection(X)
 
-    change = transaction(path, lambda: network(load(path, device, memory)), calibrated, tell=tell)
+    change = file.change(calibrated, read=lambda: network(file.load()))
     thresholds = [
         {
             "reject": share,
@@ -122,12 +74,7 @@ def calibrate(
         }
         for share in SHARES
     ]
-    return Result.of(
-        {"validation_samples": given[0], "thresholds": thresholds},
-        sources,
-        change.notes,
-        (path, change.after),
-    )
+    return file.result({"validation_samples": given[0], "thresholds": thresholds}, change)
 
 
 def network(model: Estimator) -> ReduNetClassifier:

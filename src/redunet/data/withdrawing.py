@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from redunet.data.apply_batches import Apply, apply_batches, labelled_batches
-from redunet.data.matching import label_type, labels_like, open_all
+from redunet.data.matching import label_type, labels_like
+from redunet.data.model_file import ModelFile
 from redunet.data.result import Result
-from redunet.data.source import ReadOptions, Source
-from redunet.estimators import Estimator, load
+from redunet.data.source import ReadOptions
+from redunet.estimators import Estimator
 from redunet.estimators.base import LearntFeaturesWarning, SelfLabelledWarning
-from redunet.progress import Progress, silent
 from redunet.safety.lock import Tell
 from redunet.safety.receipts import Receipts, Withdrawal
-from redunet.safety.transaction import Change, transaction
+from redunet.safety.transaction import Change
 
 
 def forget(
@@ -40,77 +40,53 @@ def forget(
         return model.forget(_classes(model, classes))
 
     record = None if receipts is None else Withdrawal(receipts)
-    change = _withdraw(path, "auto", forgotten, record, tell)
-    gone = _classes(change.before, classes)
-    return Result.of(
-        {"forgotten": gone, **_receipt(record)}, (), change.notes, (path, change.after)
-    )
+    file = ModelFile(path, (), ReadOptions(), tell=tell)
+    change = _withdraw(file, forgotten, record)
+    found = {"forgotten": _classes(change.before, classes), **_receipt(record)}
+    return file.result(found, change)
 
 
 def unlearn(
-    path: Path,
-    data: Sequence[Path],
-    options: ReadOptions,
-    *,
-    device: str = "auto",
-    tell: Tell,
-    progress: Progress = silent,
-    apply: Apply = apply_batches,
-    receipts: Receipts | None = None,
+    file: ModelFile, *, apply: Apply = apply_batches, receipts: Receipts | None = None
 ) -> Result:
     """Withdraw samples, as if they had never been seen.
 
     Parameters
     ----------
-    path : Path
-        Of the model.
-    data : sequence of Path
-    options : ReadOptions
-    device : str, default="auto"
-    tell, progress : callable
+    file : ModelFile
     apply : callable, default=apply_batches
         Withdraws the data: in this process, or on others.
     receipts : Receipts, default=None
         Where a receipt of it is written.
     """
     if receipts is not None:
-        receipts.refuse_files("data", data)
-    sources: list[Source] = []
+        receipts.refuse_files("data", file.data)
 
     def unlearnt(model: Estimator) -> Estimator:
-        sources.extend(open_all(data, options, model, changing=True))
-        apply("withdrawing", model, sources, options, progress)
+        sources = file.open(model, changing=True)
+        apply("withdrawing", model, sources, file.options, file.progress)
         return model
 
     def samples(model: Estimator) -> Iterable[tuple[Any, Any]]:
-        batches = labelled_batches(model, sources, label_type(model), "hashing")
+        batches = labelled_batches(model, file.sources, label_type(model), "hashing")
         return ((X, y) for _, _, X, y in batches)
 
     record = None if receipts is None else Withdrawal(receipts, samples)
-    change = _withdraw(path, device, unlearnt, record, tell)
+    change = _withdraw(file, unlearnt, record)
     before, after = change.before.class_counts_, change.after.class_counts_
-    return Result.of(
-        {"withdrawn": sum(before.values()) - sum(after.values()), **_receipt(record)},
-        sources,
-        change.notes,
-        (path, change.after),
-    )
+    withdrawn = sum(before.values()) - sum(after.values())
+    return file.result({"withdrawn": withdrawn, **_receipt(record)}, change)
 
 
 def _withdraw(
-    path: Path,
-    device: str,
-    apply: Callable[[Estimator], Estimator],
-    record: Withdrawal | None,
-    tell: Tell,
+    file: ModelFile, apply: Callable[[Estimator], Estimator], record: Withdrawal | None
 ) -> Change[Estimator, Estimator]:
     """Change a model file; what the model warns of becomes notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         for category in (LearntFeaturesWarning, SelfLabelledWarning):
             warnings.simplefilter("always", category)
-        records = [] if record is None else [record]
-        change = transaction(path, lambda: load(path, device), apply, records, tell=tell)
+        change = file.change(apply, [] if record is None else [record])
     change.notes.extend(dict.fromkeys(str(one.message) for one in caught))
     return change
 

@@ -88,13 +88,6 @@ def open_csv(path: Path, options: ReadOptions, block_bytes: int = BLOCK_BYTES) -
     """Open a CSV file with a line of column names; all but the labels are numbers, or one texts.
 
     It is opened here to find out how it is written, and once for each time that it is read.
-
-    Parameters
-    ----------
-    path : Path
-    options : ReadOptions
-    block_bytes : int, default=BLOCK_BYTES
-        Bytes that are parsed at a time.
     """
     texts = options.texts
     with reading(path, "a CSV file", pa.ArrowException, csv.Error), open_regular(path) as file:

@@ -18,13 +18,7 @@ from redunet.errors import DataError
 
 
 def encoded(source: Source, encoder: Encoder) -> Source:
-    """The vectors of a source's texts or images.
-
-    Parameters
-    ----------
-    source : Source
-    encoder : Encoder
-    """
+    """The vectors of a source's texts or images."""
     if source.holds != encoder.takes:
         raise DataError(
             f"expected {encoder.takes} for the encoder {encoder.id.name}, got {source.holds} in "

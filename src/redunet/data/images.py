@@ -68,18 +68,7 @@ def open_images(path: Path, options: ReadOptions) -> Source:
 
 
 def shape_to_resize_to(paths: Iterable[Path], size: tuple[int, int]) -> tuple[int, ...]:
-    """The shape of resized images: RGB if any of those in the folders is in colour, else grey.
-
-    Parameters
-    ----------
-    paths : iterable of Path
-        Images, or folders with images in them or below them.
-    size : (height, width)
-
-    Returns
-    -------
-    (height, width) or (height, width, 3)
-    """
+    """The shape of resized images: RGB if any of those in the folders is in colour, else grey."""
     colour = any(is_colour(file) for path in paths for file, _ in _any(path))
     return (*size, 3) if colour else size
 

@@ -115,14 +115,7 @@ def whole_numbers(labels: Iterable[str], what: str) -> NDArray[np.int64]:
 
 
 def checked_array(labels: NDArray[np.generic], what: str) -> NDArray[np.generic]:
-    """An array of labels as int64 or str, where that changes none of them.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-    what : str
-        Where they are from, for the message.
-    """
+    """An array of labels as int64 or str, where that changes none of them."""
     kind = labels.dtype.kind
     if kind == "b":
         raise DataError(

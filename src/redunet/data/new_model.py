@@ -34,20 +34,7 @@ def new_model(
     device: str,
     progress: Progress = silent,
 ) -> Estimator:
-    """Make a model for its first data.
-
-    Parameters
-    ----------
-    name : str
-        As `redunet.estimators.estimator_named` knows it.
-    recipe : str, or None
-        A preset, whose settings single ones replace.
-    settings : mapping
-        As `ModelSettings` has them; of a closed-form method also its own.
-    sources : sequence of Source
-    device : str
-    progress : callable
-    """
+    """Make a model for its first data."""
     kind = estimator_named(name)
     own, shared = _own_settings(kind, settings)
     made_with = model_settings(recipe, shared)

@@ -91,23 +91,7 @@ def open_parquet(path: Path, options: ReadOptions) -> Source:
 def write_vectors(
     out: Path, source: Source, encoder: EncoderId, progress: Progress = silent
 ) -> int:
-    """Write the vectors of a source, their names and labels; the file is there when all are.
-
-    Parameters
-    ----------
-    out : Path
-        Ends in .parquet.
-    source : Source
-        Of texts or images that were turned into vectors.
-    encoder : EncoderId
-        What did that.
-    progress : callable
-
-    Returns
-    -------
-    int
-        How many vectors were written.
-    """
+    """Write the vectors of a source, their names and labels; the file is there when all are."""
     if out.suffix.lower() != ".parquet":
         raise DataError(f"expected a name that ends in .parquet, got {out}")
     if source.encoder != encoder:

@@ -39,17 +39,7 @@ class OtherImageError(BadImageError):
 def pixels(file: Path, shape: tuple[int, ...] | None) -> tuple[NDArray[np.uint8], bool]:
     """The pixels of an image that is grey or RGB, and not transparent, turned as EXIF data says.
 
-    Parameters
-    ----------
-    file : Path
-    shape : (height, width) or (height, width, 3), or None
-        The only one that will do; None takes any.
-
-    Returns
-    -------
-    ndarray of uint8 of shape (height, width) or (height, width, 3)
-    bool
-        Whether the image has several frames, of which this is the first.
+    With it goes whether the image has several frames, of which this is the first.
     """
     with _opened(file) as image:
         if image.height * image.width > MOST_VALUES:  # first, as to read EXIF data may unpack it
@@ -72,17 +62,6 @@ def resized(file: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bool
 
     The image is turned as its EXIF data says. What is transparent becomes white, 16
     bits become 8, and all else becomes grey or RGB, as the shape asks for.
-
-    Parameters
-    ----------
-    file : Path
-    shape : (height, width) or (height, width, 3)
-
-    Returns
-    -------
-    ndarray of uint8 of that shape
-    bool
-        Whether the image has several frames, of which this is the first.
     """
     with _opened(file) as image:
         frames = _has_frames(image)

@@ -94,13 +94,7 @@ def cannot_write(
 
 
 def refuse_overwriting(output: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Raise an error if an output is one of the inputs, or lies in one, by whatever name.
-
-    Parameters
-    ----------
-    output : Path
-    inputs : iterable of paths of files and folders
-    """
+    """Raise an error if an output is one of the inputs, or lies in one, by whatever name."""
     try:
         found, place = os.stat(output), os.path.realpath(output)
     except (OSError, ValueError):

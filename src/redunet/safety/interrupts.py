@@ -40,13 +40,7 @@ def ignore() -> None:
 
 
 def protect(words: str) -> None:
-    """Stop by an exception from now on, as files may need to be cleaned up.
-
-    Parameters
-    ----------
-    words : str
-        What has become of the files if the command is interrupted.
-    """
+    """Stop by an exception from now on, and say in these words what has become of the files."""
     global _begun, _outcome
     if not _begun:
         _begun, _outcome = True, words
@@ -77,13 +71,7 @@ def message(stop: BaseException | None = None) -> str:
 
 @contextmanager
 def outcome(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let an interruption from now on say whether a file was changed in this block.
-
-    Parameters
-    ----------
-    path : path
-        Of a file that nobody else changes meanwhile, and that is replaced as a whole.
-    """
+    """Let an interruption from now on say whether a file, replaced as a whole, was changed."""
     global _outcome
     if threading.current_thread() is not threading.main_thread():
         yield  # of a server, which Ctrl-C does not interrupt

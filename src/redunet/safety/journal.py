@@ -131,18 +131,7 @@ class Journal:
             self._append(file, {"kind": outcome, "change": change.sha256}, last)
 
     def settle(self, present: str | None) -> str | None:
-        """Close a change that is still open by what the file is now.
-
-        Parameters
-        ----------
-        present : str, or None
-            Its sha256; None where there is no file.
-
-        Returns
-        -------
-        str or None
-            What became of the change; None where nothing was open.
-        """
+        """Close a change that is still open by what the file is now."""
         if not os.path.lexists(self.path):
             return None
         with self._opened() as file:

@@ -251,16 +251,7 @@ def sample_hashes(X: ArrayLike, y: ArrayLike, salt: str) -> list[str]:
 
 
 def known_copies(path: Path, sha256: str, downloads: Mapping[str, int]) -> list[Receipt]:
-    """List the file that is replaced, its hard links, and downloads.
-
-    Parameters
-    ----------
-    path : Path
-    sha256 : str
-        Of the file.
-    downloads : mapping
-        From the sha256 of this or an earlier file to how often it was handed out.
-    """
+    """List the file that is replaced, its hard links, and downloads."""
     copies: list[Receipt] = [{"file": path.name, "sha256": sha256, "what": "replaced"}]
     link = {"file": "elsewhere", "sha256": sha256, "what": "hard link, kept"}
     copies += [link] * (os.stat(follow(path)).st_nlink - 1)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 ROWS = range(20)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".npy", ".npz", ".parquet", ".png"])
+@pytest.mark.parametrize("ending", [".csv", ".npy"])
 def test_pipes_and_devices_are_refused_at_once(tmp_path: Path, ending: str) -> None:
     done("learn", tmp_path / "m", write_npz(tmp_path / "d", ROWS))
     os.mkfifo(tmp_path / f"pipe{ending}")

@@ -91,7 +91,7 @@ def test_the_size_is_the_models(photos: Path, tmp_path: Path) -> None:
     assert "leave out --resize" in refused("learn", tmp_path / "new", table, "--resize", "8")
 
 
-@pytest.mark.parametrize("resize", [False, None, 1, "yes", [3, 4]])
+@pytest.mark.parametrize("resize", [False, "yes"])
 def test_a_forged_setting_is_refused(tmp_path: Path, resize: Any) -> None:
     done("learn", tmp_path / "m", write_images(tmp_path / "i", range(20)), *QUICK)
     tensors, content = storage.load(tmp_path / "m")

@@ -12,7 +12,18 @@ import pytest
 from redunet import ReduNetClassifier
 
 X, Y = np.random.RandomState(0).rand(30, 6), np.repeat([0, 1, 2], 10)
-SLOW = {"sklearn", "scipy", "matplotlib", "pyarrow", "PIL", "rich", "pandas", "dask", "onnx", "fastapi"}
+SLOW = {
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "pyarrow",
+    "PIL",
+    "rich",
+    "pandas",
+    "dask",
+    "onnx",
+    "fastapi",
+}
 PROGRAM = """
 import sys
 from redunet.__main__ import main

@@ -252,7 +252,6 @@ def inspected(found: Found) -> Lines:
     by = f"the mean angle between their subspaces of up to {close['components']} components"
     return [
         *lines,
-        *([_answers_line(found["fusions"])] if "fusions" in found else []),
         *_rate_lines(found["delta_R"]),
         *_nearest_classes(found, by, columns),
     ]
@@ -299,21 +298,6 @@ def _feature_line(found: Found) -> str:
     shape = " x ".join(map(str, features["input_shape"]))
     whence = "learnt from data" if features["learnt_from_data"] else "not learnt from data"
     return f"Features: {features['kind']} of {shape} values, {whence}."
-
-
-def _answers_line(fusions: Found) -> str:
-    """A line about what labels samples: all layers, or coarse networks first."""
-    layers, blocks = fusions["layers"], fusions["blocks"]
-    through = "the layer" if layers == 1 else f"all {layers} layers"
-    if not blocks:
-        return f"Answers: every sample goes through {through}; nothing shorter pays."
-    tried = ", ".join(f"{n:,}" for n in blocks)
-    return (
-        f"Answers: coarse networks of {tried} blocks of {through}, tried in this order. Of "
-        f"{fusions['samples']:,} samples drawn from the moments, {fusions['fell_back']:,} go "
-        f"through all layers; the largest difference that was accepted is "
-        f"{fusions['largest_difference']:.2g}."
-    )
 
 
 def _rate_lines(delta_R: Sequence[float]) -> Lines:

@@ -27,6 +27,7 @@ from redunet.shift_invariant.moments import MAX_COUNT, ShiftMoment, ShiftMoments
 from redunet.shift_invariant.network import build_shift_network
 from redunet.shift_invariant.predictive import new_samples
 from redunet.shift_invariant.readouts import NearestShiftSubspace, ShiftCodingLength
+from tests import reference
 
 LAYOUTS = [Layout(3, (5,)), Layout(2, (6,)), Layout(2, (3, 4)), Layout(1, (2, 3, 2))]
 """Of odd and even lengths, in one dimension and more."""
@@ -360,3 +361,26 @@ def test_forged_correlations_are_refused_in_one_line() -> None:
             with pytest.raises(DataError, match="class 'ant': expected") as caught:
                 ShiftMoments.from_tensors(["ant"], bad)
             assert "\n" not in str(caught.value)
+
+
+def test_the_network_is_the_papers_sample_by_sample() -> None:
+    layout = Layout(2, (3, 2))
+    X = samples(layout)
+    on_grid = torch.from_numpy(reference.gridded(X.numpy()))
+    every = lifted(on_grid, layout).numpy()
+    oracle = reference.train(every, np.array(Y * layout.n), 3, 0.5, 0.5, 0.9)
+    moments = ShiftMoments(layout).update(X, Y)
+    network = build_shift_network(moments, 0.5, Schedule(3, 0.5, 0.9))
+    for layer, other in zip(network.layers, oracle.layers, strict=True):
+        assert np.abs(matrix(layout, layer.E).numpy() - other.E).max() < 1e-13
+        assert np.abs(matrix(layout, layer.C).numpy() - np.stack(other.C)).max() < 1e-12
+    x = samples(layout, 1, seed=3)
+    z = network.transform(unit_rows(x), 1.0)[0].numpy()
+    assert np.abs(z - reference.transform(oracle, x[0].numpy(), 1.0)).max() < 1e-13
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int16])
+def test_the_dtype_of_equal_values_makes_no_difference(dtype: torch.dtype) -> None:
+    layout = Layout(2, (3, 3))
+    X = torch.randint(-99, 99, (9, layout.d), generator=torch.Generator().manual_seed(0))
+    assert ShiftMoments(layout).update(X.to(dtype), Y) == ShiftMoments(layout).update(X, Y)

@@ -88,7 +88,7 @@ def test_a_model_labels_samples_itself_and_takes_it_back(model: Path, tmp_path: 
     assert f"{n} samples more were labelled by the model itself" in done("inspect", model).stderr
     assert f"{n} labelled by itself, 64 features, format 3" in done("verify", model).stdout
     said = done("forget", model, "--unlabelled").stdout
-    assert f"Withdrew {n} samples that the model had labelled itself." in said
+    assert f"Unlearnt {n} samples that the model had labelled itself." in said
     assert model.read_bytes() == before
 
 

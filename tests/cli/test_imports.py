@@ -1,4 +1,4 @@
-"""Commands import what they use: scikit-learn and Matplotlib only where they are needed."""
+"""Commands import what they use: scikit-learn, PyArrow and Matplotlib where they are needed."""
 
 from __future__ import annotations
 

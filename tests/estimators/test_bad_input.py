@@ -214,16 +214,6 @@ def test_a_label_of_another_type_than_before(case: str) -> None:
     assert model.fit(X, then).classes_.tolist() == sorted(set(then))
 
 
-def test_names_of_features_that_differ() -> None:
-    model = fresh().fit(NAMED, y)
-    before = state(model, NAMED)
-    for method in [*ASK, "partial_fit", "unlearn"]:
-        with refused(ValueError, "feature names should match"):
-            other = NAMED.rename(columns={"c": "z"})
-            getattr(model, method)(*([other] if method in ASK else [other, y]))
-    assert state(model, NAMED) == before
-
-
 def test_labels_outside_of_classes() -> None:
     model = fresh().partial_fit(X, y, classes=[2, 1, 0, 9])
     before = state(model)

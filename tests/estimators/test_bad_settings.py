@@ -187,12 +187,6 @@ def test_classes_that_cannot_be_forgotten(
     assert state(model) == before
 
 
-def test_a_number_is_not_taken_for_the_word() -> None:
-    model = fresh().fit(X, np.array(["0", "1", "a"])[y])
-    with refused(ValueError, "got 1"):
-        model.forget([1, "a"])
-
-
 def test_the_last_class_stays() -> None:
     model = fresh().fit(X, y).forget([0, 2])
     before = state(model)
@@ -224,12 +218,6 @@ def test_samples_that_were_never_learnt(rows: Any, labels: list[int]) -> None:
     assert state(model) == before
 
 
-def test_a_class_withdrawn_from_a_model_that_lacks_it() -> None:
-    model = fresh().fit(X, y)
-    with refused(ValueError, r"learnt \(0, 1, 2\), got 7"):
-        model.unlearn(X[:1], [7])
-
-
 @given(st.data(), st.integers(2, 12), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_what_was_learnt_can_be_withdrawn(data: st.DataObject, n: int, seed: int) -> None:
@@ -240,15 +228,6 @@ def test_what_was_learnt_can_be_withdrawn(data: st.DataObject, n: int, seed: int
     left = [row for row in range(n) if row not in gone]
     model = fresh().fit(samples, labels).unlearn(samples[list(gone)], labels[list(gone)])
     assert model.moments_ == fresh().fit(samples[left], labels[left]).moments_
-
-
-@pytest.mark.parametrize("left", [[-1, 0, 0, 0, 0, 0], [0, 0, -3, 0, 0, -4], [0] * D, [1] * D])
-def test_all_samples_but_one_can_be_withdrawn(left: list[int]) -> None:
-    first = np.concatenate([X[:3], [left], X[3:6]])
-    model = fresh().fit(X, y).partial_fit(first, [9] * 7)
-    model.unlearn(first[[0, 1, 2, 4, 5, 6]], [9] * 6)
-    assert model.moments_ == fresh().fit(X, y).partial_fit([left], [9]).moments_
-    assert state(model.unlearn([left], [9])) == state(fresh().fit(X, y))
 
 
 def made(**params: Any) -> ReduNetClassifier:

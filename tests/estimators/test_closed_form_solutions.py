@@ -22,7 +22,7 @@ from sklearn.discriminant_analysis import (
 from sklearn.neighbors import NearestCentroid
 
 from redunet import ReduNetClassifier
-from redunet.core.covariance import LEAST_VARIANCE, in_float64, scatters
+from redunet.core.covariance import LEAST_VARIANCE
 from redunet.core.grid import GRID, unit_rows
 from redunet.estimators import LinearDiscriminant, NearestMean, QuadraticDiscriminant, Ridge
 from redunet.estimators.inputs import InputPipeline
@@ -177,16 +177,6 @@ def test_the_distance_by_correlations(data: Data) -> None:
         expected.append(-0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(correlations), away))
     model: Any = QuadraticDiscriminant(shrinkage=rho, distance="correlation").fit(X, y)
     assert_close(model, new, np.stack(expected, axis=1), rtol=1e-10)
-
-
-def test_statistics_by_hand() -> None:
-    moments = NearestMean().fit([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], [0, 0, 1]).moments_
-    means, S = in_float64(moments)
-    assert moments.counts == (2, 1)
-    np.testing.assert_allclose(means, [[0.3, 0.9], [1.0, 0.0]], atol=2.0**-20)
-    first, second = scatters(S, means, moments.counts)
-    np.testing.assert_allclose(first, [[0.18, -0.06], [-0.06, 0.02]], atol=2.0**-18)
-    assert not second.any()
 
 
 def test_the_smallest_regularisation_stays_above_the_grid() -> None:

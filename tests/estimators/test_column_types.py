@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -60,11 +59,6 @@ def test_a_column_that_holds_no_numbers_is_named(name: str) -> None:
     assert said.endswith(", or leave the column out")
 
 
-def test_all_columns_may_be_of_the_kind() -> None:
-    assert "column 'a'" in refused(pd.DataFrame({"a": DATES, "b": DATES}))
-    assert "column 'a'" in refused(pd.DataFrame(dict.fromkeys("ab", pd.Categorical(["x"] * N))))
-
-
 @pytest.mark.parametrize(
     ("times", "what"), [(DATES.to_numpy(), "dates"), (DURATIONS.to_numpy(), "durations")]
 )
@@ -76,10 +70,6 @@ def test_arrays_of_times_are_refused(times: Any, what: str) -> None:
         objects[place] = pair[place]  # which NumPy would make numbers of
     assert what in refused(objects)
     assert what in refused(pa.table({"a": times, "b": times}))
-
-
-def test_lists_of_dates_are_refused_in_one_line() -> None:
-    assert "not 'datetime.date'" in refused([[datetime.date(2020, 1, 1), 1.0]] * N)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 from redunet import DataError, ReduNetClassifier, SettingsError
-from redunet.estimators import LinearDiscriminant
 from redunet.estimators.inputs import CONSTANT, constant
-from redunet.features import RandomReLU, Standardize
 
 X, Y = load_iris(return_X_y=True)
 Z = StandardScaler().fit_transform(X)
@@ -32,16 +30,6 @@ def test_it_is_as_if_the_constant_were_a_column() -> None:
     assert model.transform(Z).shape == (150, 5)
     assert len(model.get_feature_names_out()) == 5
     assert np.array_equal(model.predict_proba(Z), other.predict_proba(np.hstack([Z, column])))
-
-
-def test_length_and_sign_count() -> None:
-    line = np.linspace(1, 9, 90)[:, None] * np.array([[1.0, 0.0]])
-    short = (line[:, 0] < 4).astype(int)
-    near = ReduNetClassifier(normalize="constant", **QUICK).fit(line / 5, short)
-    assert near.score(line / 5, short) > 0.95
-    both = np.concatenate([line, -line])
-    sign = np.repeat([0, 1], 90)
-    assert ReduNetClassifier(normalize="constant", **QUICK).fit(both, sign).score(both, sign) == 1.0
 
 
 @settings(max_examples=10, deadline=None)
@@ -74,29 +62,6 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
     assert again.n_features_in_ == 4
     with pytest.raises(SettingsError, match="merge models with the same settings"):
         loaded.merge(ReduNetClassifier(**QUICK).fit(Z, Y))
-
-
-def test_bytes_are_numbers_like_others() -> None:
-    whole = np.round(X * 10).astype(np.uint8)
-    bytes_, floats = (
-        ReduNetClassifier(normalize="constant", **QUICK).fit(samples, Y).moments_
-        for samples in (whole, whole.astype(float))
-    )
-    assert bytes_ == floats
-
-
-def test_after_a_feature_map_and_in_other_estimators() -> None:
-    scaled = ReduNetClassifier(
-        normalize="constant", features=Standardize.learn(X, per="pixel"), **QUICK
-    ).fit(X, Y)
-    np.testing.assert_allclose(
-        scaled.predict_proba(X),
-        ReduNetClassifier(normalize="constant", **QUICK).fit(Z, Y).predict_proba(Z),
-        atol=1e-4,
-    )
-    lifted = ReduNetClassifier(normalize="constant", features=RandomReLU(0, (4,), 30), **QUICK)
-    assert lifted.fit(X, Y).moments_.n_features == 31
-    assert LinearDiscriminant(normalize="constant").fit(Z, Y).score(Z, Y) > 0.97
 
 
 def test_a_range_is_of_classes_alone() -> None:

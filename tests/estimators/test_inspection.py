@@ -6,14 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles  # type: ignore[import-untyped]
-from sklearn.datasets import load_digits
 
 from redunet import ReduNetClassifier
 from redunet.core.readouts import NearestSubspace
@@ -22,9 +20,7 @@ from redunet.core.subspaces import Subspaces
 from redunet.estimators.inspection import (
     after_layers,
     before_layers,
-    most_similar,
     picture_shape,
-    similarity,
 )
 from redunet.features import Flatten, GaussianLift, Standardize
 
@@ -40,16 +36,6 @@ def test_angles_are_scipys(seed: int, one: int, other: int) -> None:
     assert spaces.angles(0, 1).numpy() == pytest.approx(expected, abs=1e-4)
     mean = math.sqrt(np.mean(np.cos(np.deg2rad(expected)) ** 2))
     assert float(spaces.closeness()[0, 1]) == pytest.approx(math.degrees(math.acos(mean)), abs=1e-4)
-
-
-def test_orthogonal_and_nested_subspaces() -> None:
-    identity = torch.eye(6, dtype=torch.float64)
-    spaces = Subspaces(torch.zeros(3, 1), [identity[:, :2], identity[:, 2:5], identity[:, :4]])
-    assert spaces.closeness().round(decimals=6).tolist() == [
-        [0.0, 90.0, 0.0],
-        [90.0, 0.0, pytest.approx(math.degrees(math.acos(math.sqrt(2 / 3))), abs=1e-5)],
-        [0.0, pytest.approx(math.degrees(math.acos(math.sqrt(2 / 3))), abs=1e-5), 0.0],
-    ]
 
 
 def test_subspaces_of_known_moments() -> None:
@@ -81,21 +67,6 @@ def test_some_classes_are_as_they_are_among_all(small: Arrays, whitening: float 
             assert torch.equal(basis, every.bases[j])
 
 
-def test_similar_classes_are_found_without_eigenvectors() -> None:
-    rng = np.random.default_rng(0)
-    X = (
-        rng.standard_normal((60, 40, 30))
-        * np.exp(-rng.permuted([range(30)] * 60, axis=1) / 4)[:, None]
-    )
-    X[41] = X[7] + 0.1 * X[41]
-    model = ReduNetClassifier(n_layers=2).fit(X.reshape(-1, 30), np.repeat(np.arange(60), 40))
-    exact = torch.stack([Sigma.ravel() for Sigma in model.moments_.each_Sigma()])
-    exact = torch.nn.functional.normalize(exact)
-    assert float((similarity(model) - exact @ exact.mT).abs().max()) < 0.3
-    assert sorted(most_similar(model, 2)) == [7, 41]
-    assert most_similar(model, 60) == list(range(60))
-
-
 def test_pixels_are_known_from_the_feature_map() -> None:
     images = np.random.default_rng(0).integers(0, 256, (12, 6, 7)).astype(np.uint8)
     y = np.arange(12) % 2
@@ -111,13 +82,3 @@ def test_pixels_are_known_from_the_feature_map() -> None:
     assert shape == (6, 7)
     lift = GaussianLift(0, (6, 7, 3), n_kernels=1)
     assert picture_shape(ReduNetClassifier(features=lift).fit(color, y)) == (None, False)
-
-
-def test_without_a_feature_map_pixels_are_a_guess(small: Arrays) -> None:
-    X, y = load_digits(return_X_y=True)
-    assert picture_shape(ReduNetClassifier().fit(X, y)) == ((8, 8), True)
-    assert picture_shape(ReduNetClassifier().fit(X - X.mean(axis=0), y)) == (None, False)
-    assert picture_shape(ReduNetClassifier().fit(X[:, :63], y)) == (None, False)
-    named = pd.DataFrame(X, columns=[f"column {i}" for i in range(64)])
-    assert picture_shape(ReduNetClassifier().fit(named, y)) == (None, False)
-    assert picture_shape(ReduNetClassifier().fit(*small)) == (None, False)

@@ -37,13 +37,6 @@ def test_a_file_is_read_by_the_estimator_that_wrote_it(kind: Any, tmp_path: Path
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
-@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.safetensors")), ids=lambda p: p.stem)
-def test_earlier_files_tell_their_estimator(path: Path) -> None:
-    model = estimators.load(path)
-    _, _, kind = path.stem.partition("estimator-")
-    assert type(model) is CLOSED_FORMS.get(kind, ReduNetClassifier)
-
-
 def test_names_that_people_use_and_short_ones() -> None:
     assert list(estimators.names()) == [
         "redunet",

@@ -78,17 +78,6 @@ def test_novelty_is_the_added_coding_length(data: Data) -> None:
     np.testing.assert_allclose(model.novelty(known), np.min(lengths, axis=0), rtol=1e-4)
 
 
-@pytest.mark.parametrize("labels", [[-1, 0, 1, 2], ["", "None", "unknown", "rejected"]])
-def test_no_label_is_taken_for_a_rejection(data: Data, labels: list[Any]) -> None:
-    (X, y), known, unknown = split(data)
-    model = network().fit(X, np.array(labels)[y])
-    answers = model.predict(np.concatenate([known, unknown]), reject=0.05)
-    assert answers.dtype == object
-    assert {*answers.tolist()} == {*labels, None}
-    assert {type(label) for label in answers.tolist()} == {type(labels[0]), type(None)}
-    assert model.predict(known).dtype == np.array(labels).dtype
-
-
 def test_validation_samples_set_the_share(data: Data, tmp_path: Path) -> None:
     learnt, known, unknown = split(data)
     model = network().fit(*learnt)
@@ -186,18 +175,6 @@ def test_thresholds_from_moments_forget_and_merge_exactly(data: Data) -> None:
     thresholds = {model.rejection_threshold(0.05) for model in (never, forgot, merged)}
     assert len(thresholds) == 1
     assert np.array_equal(never.novelty(X), forgot.novelty(X))
-
-
-def test_many_validation_samples_become_a_thousand_numbers(data: Data) -> None:
-    (X, y), known, _ = split(data)
-    model = network().fit(X, y)
-    many = np.concatenate([known + 0.01 * shift for shift in range(20)])
-    model.calibrate_rejection(many)
-    calibration = model._fitted().calibration
-    assert calibration is not None
-    assert len(calibration.novelty) == 1000
-    rejected = np.mean(model.novelty(many) > model.rejection_threshold(0.05))
-    assert rejected == pytest.approx(0.05, abs=0.002)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 5, "0.05", True, None, float("nan")])

@@ -99,7 +99,7 @@ def test_many_classes_are_summed_up_by_the_closest_pairs(tmp_path: Path) -> None
     done("learn", model, tmp_path / "d.npz", "--set", "n_layers=1", "--set", "n_components=2")
     said = done("inspect", model).stdout
     assert "Samples of a class: 3 to 3." in said
-    assert "the layer" in said
+    assert "ΔR before each layer" in said
     first = said.partition("─\n")[2].splitlines()[0].split()
     assert first[:4] == ["class", "3", "class", "7"]
     assert len(re.findall("^  class ", said, re.MULTILINE)) == 11

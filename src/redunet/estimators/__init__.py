@@ -111,7 +111,7 @@ def estimator_named(name: str) -> type[Estimator]:
 
 def load(
     path: str | os.PathLike[str], device: str = "auto", memory: str | int = "2GB"
-) -> Estimator:
+) -> ReduNetClassifier | ClosedForm:
     """Read a model file of any estimator.
 
     Parameters
@@ -140,7 +140,8 @@ def load(
     here = {"device": device, "memory": memory}
     own = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in here.items() if name in own})
-    return model
+    found: ReduNetClassifier | ClosedForm = model
+    return found
 
 
 def _checked(settings: Any) -> dict[str, Any]:

@@ -31,13 +31,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SLOW = (
     "tests/cli/test_interrupts.py",
+    "tests/cli/test_serve.py",
+    "tests/distributed/test_dask.py::test_processes",
     "tests/distributed/test_flower",
     "tests/fuzz/",
     "tests/report/test_browser.py",
+    "tests/safety/test_without_fcntl.py",
+    "tests/serve/test_image_bombs.py",
     "tests/serve/test_page.py",
-    "tests/test_files.py::test_storms",
 )
-"""What `make test-slow` runs: a browser, Flower, storms of signals, attacks."""
+"""Tests that `make test-slow` runs: a browser, Flower, servers, storms of signals, attacks."""
 
 
 @pytest.hookimpl(tryfirst=True)

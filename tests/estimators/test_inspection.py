@@ -20,6 +20,7 @@ from redunet.core.subspaces import Subspaces
 from redunet.estimators.inspection import (
     after_layers,
     before_layers,
+    diagnostics,
     picture_shape,
 )
 from redunet.features import Flatten, GaussianLift, Standardize
@@ -82,3 +83,8 @@ def test_pixels_are_known_from_the_feature_map() -> None:
     assert shape == (6, 7)
     lift = GaussianLift(0, (6, 7, 3), n_kernels=1)
     assert picture_shape(ReduNetClassifier(features=lift).fit(color, y)) == (None, False)
+
+
+def test_diagnostics_build_no_network() -> None:
+    model = ReduNetClassifier().fit(np.zeros((4, 6)), [0, 0, 0, 0])  # of which none can be built
+    assert diagnostics(model) == []

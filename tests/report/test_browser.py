@@ -110,16 +110,17 @@ def test_one_picture_of_each_figure_is_seen(opened: Open, name: str) -> None:
 
 
 def test_a_reader_chooses_what_is_seen(opened: Open) -> None:
-    page = opened("comparison", java_script_enabled=False)
-    figure = page.locator("figure").nth(1)
-    first, lda = (figure.locator(f'.plot[aria-label*=" {name} "]') for name in ("ReduNet", "LDA"))
-    assert first.is_visible()
-    assert not lda.is_visible()
-    figure.get_by_text("LDA", exact=True).first.click()
-    assert lda.is_visible()
+    page = opened("model", java_script_enabled=False)
+    figure = page.locator("figure", has_text="degrees").first
+    names = ("after the last layer", "before the first layer")
+    last, first = (figure.locator(f'.plot[aria-label*="{name}"]') for name in names)
+    assert last.is_visible()
     assert not first.is_visible()
-    page.keyboard.press("ArrowDown")  # the next method, by the keyboard
-    assert not lda.is_visible()
+    figure.get_by_text(names[1], exact=True).first.click()
+    assert first.is_visible()
+    assert not last.is_visible()
+    page.keyboard.press("ArrowUp")  # the other one, by the keyboard
+    assert last.is_visible()
 
 
 def colors(page: Any) -> list[str]:
@@ -162,7 +163,7 @@ def test_pictures_in_colour_keep_their_colours(opened: Open) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_words_stand_out_from_their_ground(opened: Open, theme: str) -> None:
-    page = opened("comparison", theme=theme)
+    page = opened("model", theme=theme)
 
     def luminance(color: str) -> float:
         parts = np.array([int(part) for part in re.findall(r"\d+", color)[:3]]) / 255
@@ -196,14 +197,14 @@ def test_nothing_sticks_out_on_a_phone(opened: Open, name: str, width: int) -> N
         assert place.evaluate("place => place.scrollLeft + place.clientWidth") >= 640
 
 
-def test_lines_are_named_at_their_ends(opened: Open) -> None:
+def test_lines_are_named_beside_them(opened: Open) -> None:
     page = opened("comparison")
     accuracy = page.locator(".plot").first
     labels = accuracy.locator("text").filter(has_text=re.compile(r"\d\.\d{3}.*[A-Za-z]"))
-    assert labels.count() == 12
+    assert labels.count() == 13
     boxes = sorted((label.bounding_box() for label in labels.all()), key=lambda box: box["y"])
     for upper, lower in pairwise(boxes):
-        assert lower["y"] - upper["y"] > 13  # none on another
+        assert lower["y"] - upper["y"] > 10  # none on another
     assert max(box["x"] + box["width"] for box in boxes) <= 1030
 
 

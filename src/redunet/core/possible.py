@@ -21,8 +21,11 @@ from torch import Tensor
 from redunet.core.exact_columns import Columns, Expansion
 from redunet.core.grid import GRID
 from redunet.core.linalg import is_semidefinite, is_surely_definite
-from redunet.core.residues import residues
+from redunet.core.residues import BLOCK, Elimination, indices, residues
 from redunet.errors import DataError
+
+RANKED = 2**8
+"""Most features of which ranks are computed: of twice as many it takes longer than all the rest."""
 
 _FACTORED = 2**10
 """Features of a block that is factorised: of twice as many it takes four times as long for each
@@ -54,7 +57,9 @@ def check(count: int, total: Tensor, S: Tensor, factored: int = _FACTORED) -> No
     _check_pairs(S)
     for start in range(0, d, factored):
         _check_definite(count, total, S, slice(start, min(start + factored, d)))
-    if count < min(d, factored):  # where it is regular, a block of more features has their rank
+    if count <= d <= RANKED:
+        _check_rank(count, total, S)
+    elif count < min(d, factored):  # where it is regular, a block of more features has their rank
         largest = S.diagonal().topk(count + 1).indices
         if is_surely_definite(S[largest][:, largest].to(torch.float64)):
             raise _rank_above(count)
@@ -192,6 +197,22 @@ def _check_all(
     if not bool(fine.all()):
         i = int(fine.logical_not().nonzero()[0, 0])
         raise impossible(f"{name} = {int(values[i]):,}, which {what}".replace("{0}", str(i)))
+
+
+def _check_rank(count: int, total: Tensor, S: Tensor) -> None:
+    """Check that [[S, s], [sᵀ, n]] has no more independent columns than there are samples."""
+    d = len(total)
+    A = S.new_empty(d + 1, d + 1)
+    A[:d, :d], A[d, :d], A[:d, d], A[d, d] = S, total, total, count
+    elimination, pivots = Elimination(d + 1), list[int]()
+    for start in range(0, d + 1, BLOCK):
+        part = slice(start, min(start + BLOCK, d + 1))
+        taken = elimination.extend(
+            residues(A[part, part]), residues(A[indices(pivots), part]), d + 1
+        )
+        pivots += [start + j for j in taken]
+        if len(pivots) > count:
+            raise _rank_above(count)
 
 
 def check_rank_of(columns: Columns | None, count: int) -> None:

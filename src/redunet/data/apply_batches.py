@@ -42,7 +42,7 @@ def apply_batches(
     kind : type, default=None
         Of the labels, int or str; None takes that of the model, or of the first labels.
     """
-    if kind is None and hasattr(model, "moments_"):
+    if kind is None and model.__sklearn_is_fitted__():
         kind = label_type(model)
     learn = MomentEstimator.partial_fit_batches
     to_change = learn if how == "learning" else MomentEstimator.unlearn_batches

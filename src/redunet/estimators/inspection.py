@@ -52,7 +52,7 @@ def diagnostics(model: MomentEstimator) -> list[str]:
     """
     if (
         getattr(model, "readout", None) != "subspace"
-        or not hasattr(model, "network_")
+        or not hasattr(type(model), "network_")
         or not model.learns_vectors
     ):
         return []

@@ -77,7 +77,7 @@ the error may be, (n,), to whether the finer ones are good enough, (n,)."""
 
 @dataclass
 class CascadeStats:
-    """How many samples were answered by which network; it grows with each answer."""
+    """Counts of the samples that each network answered; they grow with each answer."""
 
     samples: int = 0  # How many were asked for
     # How many of them each coarse network answered; the network answered the others
@@ -87,7 +87,7 @@ class CascadeStats:
 
     @property
     def fell_back(self) -> int:
-        """How many samples were sent through the whole network."""
+        """Number of samples that were sent through the whole network."""
         return self.samples - sum(self.answered)
 
 
@@ -179,7 +179,7 @@ class Cascade:
         return asked(self._features(pending, self.stages[-1].move(pending.inside, self.sharpness)))
 
     def summary(self) -> dict[str, Any]:
-        """How many layers and blocks there are, and what became of the samples, to be shown."""
+        """Numbers of layers and blocks, and what became of the samples, to be shown."""
         return {
             "layers": len(self.network.layers),
             "blocks": [len(stage.layers) for stage in self.stages],
@@ -214,7 +214,7 @@ class Cascade:
     def _through_stages(
         self, pending: Pending, asked: OutputFunction, accept: Acceptance
     ) -> tuple[list[Answered], Pending]:
-        """What the coarse networks answer, one after another, and the samples that none did."""
+        """Answers of the coarse networks, one after another, and the samples that none answered."""
         answered: list[Answered] = []
         before: tuple[Tensor, Trajectory] | None = None
         for place, stage in enumerate(self.stages):
@@ -238,7 +238,7 @@ class Cascade:
         return answered, pending
 
     def _factor(self, before: Trajectory, after: Trajectory, least: float = 0.0) -> Tensor:
-        """How many times the difference of values the error of the finer ones may be: (n,)."""
+        """Error that the finer values may have, as a multiple of the difference: (n,)."""
         coding = after.network.layers[0].coding
         c = max(sharpness_of(self.sharpness).of_classes(coding))
         moved = torch.linalg.vector_norm(after.end - before.end, dim=1)

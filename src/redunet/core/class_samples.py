@@ -24,7 +24,7 @@ DRAWN_PER_CLASS = 8
 
 
 class Tails(NamedTuple):
-    """How far samples are from the mean of their class."""
+    """Distances of samples from the mean of their class."""
 
     degrees: int  # ν, the degrees of freedom
     # Samples are μ + √(scale / χ²_ν) times a normal deviation: with ν − 2 they have the covariance

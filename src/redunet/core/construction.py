@@ -1,4 +1,4 @@
-"""How layers follow from moments: the schedule of steps, and the layers of all of them."""
+"""Layers from moments: the schedule of steps, and a layer for each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_RELATIVE_STEP = 2.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many layers, and the step of each.
+    """Number of layers, and the step of each.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class Pass:
 
 
 class _Replay:
-    """What a pass on a GPU does to the matrices of all classes, recorded once and replayed."""
+    """One turn of a pass on a GPU over the matrices of all classes, recorded once and replayed."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class LayerStream(LayerSequence):
         return self._first.on(self._device)
 
     def keeping(self) -> LayerStream:
-        """As `LayerSequence.keeping`."""
+        """See `LayerSequence.keeping`."""
         about = self._first, self._coding, self._schedule, True
         return LayerStream(*about, self.first_means, str(self._device))
 
@@ -247,7 +247,7 @@ class LayerStream(LayerSequence):
             yield layer if self.space is None else in_all_dimensions(layer, self.space)
 
     def iter_reusing_memory(self) -> Iterator[AbstractLayer]:
-        """As `LayerSequence.iter_reusing_memory`."""
+        """See `LayerSequence.iter_reusing_memory`."""
         if self._kept is None:
             self._last = None  # the pass leaves it again
         return self._layers(reuse=not self._keep)
@@ -295,7 +295,7 @@ class LayerStream(LayerSequence):
         return cast(tuple[Rate, ...], self._rates)
 
     def moments(self) -> Iterator[Tensor]:
-        """As `LayerSequence.moments`."""
+        """See `LayerSequence.moments`."""
         going = Pass(self._first, self._coding, reuse=True, device=self._device)
         for _ in self._steps(going):
             yield going.now.full()
@@ -315,7 +315,7 @@ class LayerStream(LayerSequence):
         return means if self.space is None else self.space.directions(means.mT).mT
 
     def _after_last(self) -> tuple[SecondMoments, Tensor | None]:
-        """What a finished pass left; makes one if there was none."""
+        """Moments that a finished pass left; makes a pass if there was none."""
         last = self._last
         while last is None:  # again where another thread has begun a pass meanwhile
             self._pass()

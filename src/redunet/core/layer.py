@@ -80,7 +80,7 @@ def estimate(residuals: Tensor, coding: Coding, confidence: Confidence) -> tuple
 
 
 class AbstractLayer(ABC):
-    """What every layer of a network offers, however it is stored.
+    """Interface of every layer of a network, however it is stored.
 
     Attributes
     ----------
@@ -223,16 +223,16 @@ class Layer(AbstractLayer):
 
     @property
     def n_bytes(self) -> int:
-        """As `AbstractLayer.n_bytes`."""
+        """See `AbstractLayer.n_bytes`."""
         return self.E.nbytes + self.C.nbytes
 
     def sample_space(self, n: int) -> Tensor:
-        """As `AbstractLayer.sample_space`."""
+        """See `AbstractLayer.sample_space`."""
         k, d, _ = self.C.shape
         return self.C.new_empty(n * (k + 1) * d)
 
     def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
-        """As `AbstractLayer.move_samples_`."""
+        """See `AbstractLayer.move_samples_`."""
         (n, d), k = Z.shape, len(self.C)
         compressed = space[: n * k * d].view(n, k, d)
         # C_j z for each sample and class by one product: C is symmetric, so its rows will do.

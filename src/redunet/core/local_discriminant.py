@@ -148,7 +148,7 @@ class LocalDiscriminant:
                 out[rows, j] = self.offsets[j] - 0.5 * squares
 
     def _bounds(self, inside: Tensor) -> Tensor:
-        """What the scores are at most, (n, k), from Pᵀz, (n, q)."""
+        """Upper bounds of the scores, (n, k), from Pᵀz, (n, q)."""
         columns, at_centres, centres, rest = self._widest
         inside, (k, r) = inside.float(), (len(rest), len(at_centres) // len(rest))
         along = (inside @ columns).sub_(at_centres).square_().view(-1, r, k).sum(dim=1)

@@ -173,12 +173,12 @@ class LowRankLayer(AbstractLayer):
 
     @property
     def n_bytes(self) -> int:
-        """As `AbstractLayer.n_bytes`."""
+        """See `AbstractLayer.n_bytes`."""
         factors = sum(stack.B.nbytes for stack in self.stacks) + sum(M.nbytes for M in self.M)
         return self.E.nbytes + self.compression.nbytes + factors
 
     def sample_space(self, n: int) -> Tensor:
-        """As `AbstractLayer.sample_space`."""
+        """See `AbstractLayer.sample_space`."""
         wide = sum(len(stack.rows) for stack in self.stacks)
         return self.E.new_empty(n * (len(self.dense) * len(self.E) + wide + self._scratch))
 
@@ -188,7 +188,7 @@ class LowRankLayer(AbstractLayer):
         return max((len(stack.rows) for stack in self.stacks), default=0)
 
     def move_samples_(self, Z: Tensor, sharpness: Confidence, space: Tensor) -> LayerOutput:
-        """As `AbstractLayer.move_samples_`."""
+        """See `AbstractLayer.move_samples_`."""
         take = Taking(space)
         scratch = take(len(Z) * self._scratch)
         groups: list[tuple[list[int], Look]] = []

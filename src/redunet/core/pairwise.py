@@ -108,7 +108,7 @@ class PairwiseDiscriminant:
         )
 
     def scores_of_products(self, products: Tensor) -> Tensor:
-        """The same from the products of features with the weights, (n, p)."""
+        """Scores from the products of features with the weights, (n, p)."""
         odds = products.to(torch.float64) + self.offsets
         first, second = self.sides
         return logsigmoid(odds) @ first + logsigmoid(-odds) @ second

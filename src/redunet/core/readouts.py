@@ -35,7 +35,7 @@ BATCH_BYTES = 2**25
 
 
 class Readout(Protocol):
-    """How features after the last layer become labels."""
+    """Labels and scores from features after the last layer."""
 
     def scores(self, Z: Tensor) -> Tensor:
         """A score for each class, (n, k), float64, of samples, (n, d); the highest wins."""

@@ -44,7 +44,7 @@ class ReducedSpace:
         return cls(d, features, basis) if size + 1 <= REDUCED_UP_TO * d else None
 
     def to(self, dtype: torch.dtype, device: str) -> ReducedSpace:
-        """The same space with its tensors in a dtype and on a device."""
+        """Convert the tensors to a dtype and move them to a device."""
         basis = None if self.basis is None else self.basis.to(device, dtype)
         return ReducedSpace(self.d, self.features.to(device), basis)
 

@@ -1,4 +1,4 @@
-"""How far samples are from all classes: the code that they add to the class nearest to them.
+"""Novelty of samples: the code that they add to the class nearest to them.
 
 Second moments do not tell z from −z, but counts and sums are known too. So samples are coded with
 one coordinate more, a constant: x = (z, 1)/√2, with the second moments [[Σ_j, s_j], [s_jᵀ, n_j]]/2,

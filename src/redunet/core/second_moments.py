@@ -206,12 +206,12 @@ class LazySecondMoments:
 
     @property
     def layer_numbers(self) -> int:
-        """As `SecondMoments.layer_numbers`."""
+        """See `SecondMoments.layer_numbers`."""
         return _layer_numbers(self._size, len(self.dense), self.stacks)
 
     @property
     def allocate(self) -> Allocate:
-        """As `SecondMoments.allocate`."""
+        """See `SecondMoments.allocate`."""
         return self.moments.allocate
 
     def kept(self) -> SecondMoments:

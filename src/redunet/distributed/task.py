@@ -100,7 +100,7 @@ class Task:
         return self.part(model)
 
     def part(self, model: Estimator) -> Part:
-        """What a model, as `open` gave it, has learnt."""
+        """Return what a model, as `open` gave it, has learnt."""
         return Part(model.moments_, empty_model.input_of(model), self.sha256)
 
     def check(self, sha256: Any, given: Any, labels: Any, n_features: Any) -> Estimator:
@@ -135,7 +135,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What was learnt of a part of the data.
+    """Moments that were learnt of a part of the data.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a page says of a model, section by section; of many classes, a part that it names."""
+"""Sections of the page of a model; of many classes it shows a part, which it names."""
 
 from __future__ import annotations
 

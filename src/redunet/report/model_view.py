@@ -1,4 +1,4 @@
-"""What a page shows of a model: which of its classes, at which depths, on which samples."""
+"""A model, and the part of it that a page shows: classes, depths, samples."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ModelView:
 
     @cached_property
     def names(self) -> list[str]:
-        """What the classes are called."""
+        """Names of the classes."""
         return [str(label) for label in self.model.classes_.tolist()]
 
     @cached_property
@@ -109,7 +109,7 @@ class ModelView:
 
     @cached_property
     def chosen(self) -> list[int]:
-        """The same in the order of the classes."""
+        """Places of the classes to show, in the order of the classes."""
         return sorted(self.ranked)
 
     def rule(self, shown: int) -> str:

@@ -16,7 +16,7 @@ READOUT_NAMES = {
 
 
 def readout_name(readout: str) -> str:
-    """What a read-out is called in tables."""
+    """Name of a read-out in tables."""
     return READOUT_NAMES.get(readout, readout)
 
 

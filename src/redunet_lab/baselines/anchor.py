@@ -34,7 +34,7 @@ class Anchor:
                 p.grad.addcmul_(important, p - there, value=2 * strength)
 
     def state(self) -> dict[str, Tensor]:
-        """What is kept between tasks."""
+        """Tensors that are kept between tasks."""
         weights = zip(self._names, self.weights, strict=True)
         importance = zip(self._names, self.importance, strict=True)
         return {

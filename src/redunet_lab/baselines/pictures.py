@@ -31,7 +31,7 @@ def _colours(device: torch.device) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Pictures:
-    """How pixels become inputs.
+    """Turns pixels into inputs of a network.
 
     Parameters
     ----------

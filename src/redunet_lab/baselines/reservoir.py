@@ -49,7 +49,7 @@ class Reservoir:
         return tuple(kept[chosen] for kept in self.items)
 
     def state(self, *names: str) -> dict[str, Tensor]:
-        """What is kept between tasks, the kinds of items by name."""
+        """Tensors that are kept between tasks, the kinds of items by name."""
         if not self.items:
             return {}
         kept = {f"exemplars.{k}": x[: len(self)] for k, x in zip(names, self.items, strict=True)}

@@ -134,11 +134,11 @@ class GradientLearner:
         return images, targets
 
     def inputs(self, x: Tensor, targets: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
-        """What `loss` is given: x, its targets, and whatever else belongs to the batch."""
+        """Arguments of `loss`: x, its targets, and whatever else belongs to the batch."""
         return x, targets
 
     def loss(self, x: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        """What is minimised, and the outputs for x: cross-entropy over all outputs."""
+        """Return what is minimised, cross-entropy over all outputs, and the outputs for x."""
         outputs = self.network(x)
         return cross_entropy(outputs, targets), outputs
 
@@ -152,7 +152,7 @@ class GradientLearner:
         """Take note of the task just learnt."""
 
     def state(self) -> dict[str, Tensor]:
-        """What is kept between tasks beside the network, by ``group.name``."""
+        """Tensors that are kept between tasks beside the network, by ``group.name``."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:

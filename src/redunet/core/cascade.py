@@ -40,8 +40,8 @@ from redunet.core.network import ReduNet
 from redunet.core.threads import on_threads
 
 FACTOR = 4.0
-"""The factor of safety on an estimated error, chosen by hand: with it no label of the records
-benchmarks/results/labels-*.json differs from that of the whole network."""
+"""The factor of safety on an estimated error, chosen by hand: with it no label differs from that of
+the whole network in tests/core/test_cascade.py, nor in what `benchmarks.labels` has compared."""
 
 TOLERANCE = 1e-3
 """How far scores, probabilities and features may be from those of the whole network."""

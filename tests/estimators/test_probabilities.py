@@ -89,3 +89,11 @@ def test_a_temperature_that_is_set_is_used_and_saved(tmp_path: Path) -> None:
 def test_one_class_is_certain() -> None:
     model = ReduNetClassifier(n_layers=1).fit(X[Y == 3], Y[Y == 3])
     assert model.predict_proba(X[:2]).tolist() == [[1.0], [1.0]]
+
+
+def test_calibration_error_by_hand() -> None:
+    probabilities = [[0.9, 0.1], [0.92, 0.08], [0.4, 0.6], [0.45, 0.55]]
+    correct = [True, False, True, True]
+    by_hand = 0.5 * abs(0.5 - 0.91) + 0.25 * abs(1 - 0.6) + 0.25 * abs(1 - 0.55)
+    assert calibration_error(probabilities, correct, n_bins=20) == pytest.approx(by_hand)
+    assert calibration_error(np.eye(2)[[0, 1, 0]], [True, True, True]) == 0.0
